@@ -16,6 +16,7 @@ from elf.agents.sources.rotation import Seen, is_compressed_name
 _PIECE_BYTES = 1 << 20
 #: What is read from where it stands, whatever it is.
 STANDARD_INPUT = "-", "/dev/stdin"
+_ARCHIVES = (".tar", ".tgz", ".zip")
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -45,8 +46,8 @@ class Reader(Protocol):
 def open_reader(path: str) -> Reader:
     """Open a log file that may be written still, by whoever visits the server, too.
 
-    So only what has a compressed file's name is decompressed, and nothing that grows too much by that: the first line
-    of a log begins as its visitor likes.
+    So only what has a compressed file's name is decompressed, and nothing that grows too much by that; and only what
+    has an archive's name, too, is refused as one: the first line of a log begins as its visitor likes.
 
     Raises:
         RefusedError: it can be no log, or this Python cannot decompress it.
@@ -55,7 +56,7 @@ def open_reader(path: str) -> Reader:
     # Without waiting: if the file was replaced by a FIFO, an open would wait for a writer, maybe for ever.
     plain = _open(path, os.O_NONBLOCK)
     try:
-        return text_of(plain, may_inflate=is_compressed_name(path))
+        return text_of(plain, may_inflate=_says_packed(path))
     except BaseException:
         plain.close()
         raise
@@ -92,7 +93,7 @@ def text_of(source: PlainReader | PipeReader, *, may_inflate: bool, is_capped: b
 
     Args:
         source: its bytes.
-        may_inflate: it is decompressed if it begins as compressed files do.
+        may_inflate: it is decompressed, or refused, if it begins as compressed files, or archives, do.
         is_capped: what grows too much by that counts as damaged.
 
     Raises:
@@ -103,7 +104,8 @@ def text_of(source: PlainReader | PipeReader, *, may_inflate: bool, is_capped: b
     if kind is not None:
         reader = InflatingReader(source, kind, is_capped=is_capped)
     front = reader.read_at(0, FRONT_BYTES)
-    refuse_archive(front)
+    if may_inflate:
+        refuse_archive(front)
     # A visitor may write the mark, but no NUL; of each character that ASCII has, one byte is.
     encoding = _UTF_16.get(front[:2]) if 0 in front else None
     if encoding is not None:
@@ -118,7 +120,7 @@ def renewed(reader: Reader, path: str) -> Reader:
     Raises:
         RefusedError: as for `open_reader`; it is open still.
     """
-    return text_of(PlainReader(reader.fd), may_inflate=is_compressed_name(path))
+    return text_of(PlainReader(reader.fd), may_inflate=_says_packed(path))
 
 
 def text_bytes(reader: Reader) -> int:
@@ -172,6 +174,10 @@ class PlainReader:
     def close(self) -> None:
         """Close the file."""
         os.close(self.fd)
+
+
+def _says_packed(path: str) -> bool:
+    return is_compressed_name(path) or path.endswith(_ARCHIVES)
 
 
 def _input(source: PlainReader | PipeReader) -> Reader:

@@ -9,6 +9,7 @@ import os
 import socket
 import tarfile
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,32 @@ def test_access_logs(tmp_path: Path) -> None:
     query = "SELECT path, status, count(*) AS n, sum(bytes) AS b FROM access GROUP BY path, status ORDER BY 1, 2"
     frame = evaluate(job(query), [str(tmp_path / "access.log")], "combined").frame
     assert frame.rows() == [("/p0", 200, 4, 20), ("/p0", 500, 1, 5), ("/p1", 200, 5, 25)]
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda text: text.encode(),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: text.replace("\n", "\r\r\n").encode(),
+        lambda text: text.removesuffix("\n").encode(),
+        lambda text: bytes(5_000) + text.encode() + bytes(9),
+        lambda text: b"\xff\xfe" + text.encode("utf-16-le"),
+        lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+        lambda text: gzip.compress(b"\xff\xfe" + text.replace("\n", "\r\n").encode("utf-16-le")),
+    ],
+    ids=["plain", "mark", "CR LF", "CR CR LF", "no newline", "NUL", "UTF-16LE", "UTF-16BE", "UTF-16LE in gzip"],
+)
+def test_lines_are_the_same_in_any_encoding(tmp_path: Path, encode: Callable[[str], bytes]) -> None:
+    line = '192.0.2.7 - - [26/Nov/2026:12:00:0{n} +0000] "GET /caf\u00e9 HTTP/1.1" {status} 5 "-" "c"\n'
+    text = "".join(line.format(n=n, status=503 if n % 5 == 0 else 200) for n in range(10))
+    (tmp_path / "access.log").write_bytes(encode(text))
+    query = "SELECT path, status, count(*) AS n FROM access GROUP BY path, status ORDER BY status"
+    outcome = evaluate(job(query), [str(tmp_path / "access.log")], "combined")
+    assert outcome.frame.rows() == [("/caf\u00e9", 200, 8), ("/caf\u00e9", 503, 2)]
+    rest = 1 if encode(text).endswith(b"\0" * 9) else 0  # NULs behind the last newline are a line with nothing in it
+    assert (outcome.counters.read, outcome.counters.rejected) == (10 + rest, rest)
 
 
 def test_given_types_win(folder: Path) -> None:

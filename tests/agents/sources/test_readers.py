@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elf.agents.sources.compression import RefusedError
 from elf.agents.sources.readers import PlainReader, Reader, open_input, open_plain, open_reader, text_bytes
@@ -65,16 +68,42 @@ def test_utf16_is_told_by_its_mark(encoding: str, ending: str, tmp_path: Path) -
         assert text_of(reader) == UTF_16[1:].encode()
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_archives_are_refused(ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["logs.tar", "logs.tar.gz", "logs.tgz"])
+def test_archives_are_refused(name: str, tmp_path: Path) -> None:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         archive.addfile(tarfile.TarInfo("access.log"))
-    path = tmp_path / f"logs{ending}"
-    path.write_bytes(PACK[ending](made.getvalue()) if ending else made.getvalue())
+    data = made.getvalue() if name.endswith(".tar") else PACK[".gz"](made.getvalue())
+    path = tmp_path / name
+    path.write_bytes(data)
     for open_it in (open_reader, open_input):
         with pytest.raises(RefusedError, match="a tar archive, not a log"):
             open_it(str(path))
+    log = tmp_path / "access.log"
+    log.write_bytes(data)
+    assert text_of(open_reader(str(log))) == data, "a visitor's line may begin so"
+
+
+FRONTS = [PACK[ending](TEXT)[:count] for ending in PACK for count in (4, 10, 40, 9_999)]
+FRONTS += [b"", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff\0", b"\x50\x2a\x4d\x18", bytes(257) + b"ustar\0"]
+
+
+@given(st.sampled_from(FRONTS), st.binary(max_size=99), st.sampled_from(["a.log", "a.gz", "a.zst", "a.zip"]))
+def test_any_bytes_are_text_or_refused(front: bytes, rest: bytes, name: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(front + rest)
+        for open_it in (open_reader, open_input, open_plain):
+            try:
+                reader = open_it(str(path))
+            except RefusedError as error:
+                assert str(error)
+                continue
+            size = text_bytes(reader)
+            assert len(reader.read_at(0, size + 1)) == size
+            assert reader.fault or not reader.damage
+            assert not reader.is_plain or reader.read_at(0, size) == front + rest
+            reader.close()
 
 
 def test_what_is_not_decided_yet_is_said(tmp_path: Path) -> None:
