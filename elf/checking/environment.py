@@ -17,7 +17,9 @@ from elf.agents.errors import ConfigError
 from elf.agents.intake.source_setup import archive_folder, make_redactor
 from elf.agents.runtime import read_token
 from elf.agents.settings.config import AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.sources.compression import RefusedError
 from elf.agents.sources.families import live_paths
+from elf.agents.sources.readers import open_reader
 from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding
 from elf.overlay.dht.auth import Secret
@@ -115,11 +117,24 @@ class _Look:
                 self._note(
                     path, f"{setting}: this user may not read {each}; see the modes and groups of it and {group}"
                 )
+            elif refused := _why_refused(each):
+                self._note(path, f"{setting}: {each} cannot be read: {refused}")
 
 
 def _nearest(path: Path) -> Path:
     """Return a path, or the nearest folder above it that this user sees."""
     return next((each for each in (path, *path.absolute().parents) if os.path.exists(each)), Path("/"))
+
+
+def _why_refused(log: str) -> str | None:
+    """Say why an agent cannot read a log that it may read; None if it can."""
+    try:
+        open_reader(log).close()
+    except RefusedError as error:
+        return str(error)
+    except OSError:  # it was there a moment ago
+        return None
+    return None
 
 
 def _why_unmatched(pattern: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +16,15 @@ from elf.cli.mistakes import explained, load_job
 from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
+if TYPE_CHECKING:
+    from elf.agents.sources.inputs import Input
+
+INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
+
 
 def run(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job: TOML, or bare SQL in a .sql file.")],
-    inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help="Log files, .gz too; repeatable.")],
+    inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help=INPUT)],
     once: Annotated[
         bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
     ] = True,
@@ -40,7 +46,9 @@ def run(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything.
+    """Run a job once over files and print its rows; no agent, no cluster.
+
+    Exit code 1 if no line of some file came to anything, or one that a glob matches cannot be read.
 
     Lines are read as they are: no agent's settings count, so nothing is redacted as a source's privacy has it.
     """
@@ -79,18 +87,27 @@ def run(
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
-    files = "1 file" if outcome.files == 1 else f"{outcome.files} files"
-    say(f"{lines.read} lines of {files}: {ends}")
+    say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")
     if outcome.rejected is not None:
         line, reason = outcome.rejected
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
-    if outcome.advice is not None:
-        say(outcome.advice)
-    if outcome.advice is not None or (outcome.failed and outcome.failed == lines.parsed):
+    for name, why in outcome.misfits.items():
+        say(f"{name}: no line is an event: {why}")
+    for name, why in outcome.inputs.unreadable.items():
+        say(f"{name}: left out: {why}")
+    fails_on_all = outcome.failed and outcome.failed == lines.parsed
+    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
         raise typer.Exit(NO_RESULT)
+
+
+def _files(files: Sequence[Input]) -> str:
+    """Count files, and their names if these are more."""
+    names = sum(len(file.names) for file in files)
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return count if names == len(files) else f"{count} with {names} names"
 
 
 def add_commands(app: typer.Typer) -> None:

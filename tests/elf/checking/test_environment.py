@@ -114,6 +114,13 @@ path = "{folder}/data"
     )
 
 
+def test_a_log_that_no_agent_can_read_is_a_note(folder: Path) -> None:
+    (folder / "logs.zip").write_bytes(b"PK\x03\x04 and more")
+    text = f'agent.data = "{folder}/data"\nsources.a.path = "{folder}/*log*"\n'
+    note = f"sources.a.path: {folder}/logs.zip cannot be read: a zip archive, not a log: unpack it with unzip"
+    assert said(looked(text)) == ([], [f"agent.toml:2:18: {note}"])
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_what_a_user_may_not_touch_is_told_to_that_user(folder: Path) -> None:
     (folder / "agent.toml").write_text(f"""agent.data = "{folder}/data"
