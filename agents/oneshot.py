@@ -57,7 +57,7 @@ class Outcome:
 
 def evaluate(
     definition: Definition,
-    inputs: Sequence[str],
+    inputs: Sequence[str] | Inputs,
     format: str | Sequence[str],
     columns: Mapping[str, SqlType] | None = None,
     time: str = "ts",
@@ -79,7 +79,7 @@ def evaluate(
         JobSpecError: the job cannot run as written.
         ConfigError: the format is none of ours.
     """
-    found = find_inputs(inputs)
+    found = inputs if isinstance(inputs, Inputs) else find_inputs(inputs)
     parser = make_format(format, time=time, zone=zone)
     # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
     functions = Runners(None)

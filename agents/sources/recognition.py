@@ -65,13 +65,19 @@ class Recognised(NamedTuple):
     guesses: tuple[Guess, ...]
 
 
-def recognise(sample: bytes) -> Recognised:
-    """Find the format of whole lines; the last one may lack its newline. O(formats * bytes)."""
+def recognise(sample: bytes, time: str | None = None) -> Recognised:
+    """Find the format of lines. O(formats * bytes).
+
+    Args:
+        sample: whole lines; the last one may lack its newline.
+        time: the field of objects that has the event time; None: any that is known for that.
+    """
     text, _ = valid_utf8(clean(sample[:SAMPLE_BYTES]).data)
     lines = [line for line in text.split(b"\n") if line][:_LINES_MAX]
     if not lines:
         return Recognised(None, ())
-    guesses = [_object_guess(lines), *(_guess(name, lines) for name in _names())]
+    objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
+    guesses = [objects, *(_guess(name, lines) for name in _names())]
     good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
     if good:
         tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
@@ -98,12 +104,12 @@ def _guess(name: str, lines: Sequence[bytes]) -> Guess:
     return Guess((name,), _fits(make_format(name, zone=UTC), lines), len(lines))
 
 
-def _object_guess(lines: Sequence[bytes]) -> Guess:
+def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     """Return how many lines are objects with an event time, in the field that has it in most of them."""
     if not any(line.lstrip().startswith(b"{") for line in lines):
         return Guess((JSON,), 0, len(lines))
     guesses = [
-        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in TIME_FIELDS
+        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in fields
     ]
     return max(guesses, key=lambda guess: guess.fits)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agents.errors import BadRequestError, ConfigError, JobError
+from elf.agents.errors import JobError
 from elf.agents.wire.result import json_value
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
@@ -33,14 +33,16 @@ def run(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json (the default), combined or another name, or a pasted nginx log_format / Apache LogFormat; "
-            "repeatable: the first that fits a line.",
+            help="json, combined or another name, or a pasted nginx log_format / Apache LogFormat; else the lines are "
+            "looked at. Repeatable: the first that fits a line.",
         ),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
-    time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+    time: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="JSON field with the event time; else ts, or one like it.")
+    ] = None,
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Of times that do not say theirs: Europe/Berlin, UTC.")
     ] = "",
@@ -58,24 +60,21 @@ def run(
         import polars as pl
 
         from elf.agents.oneshot import WINDOW_COLUMNS, evaluate, parse_columns
-        from elf.agents.sources.format import make_format
-        from elf.agents.sources.times.zones import named_zone
+        from elf.agents.sources.inputs import find_inputs
+        from elf.cli.recognised import Reading, format_of, reading_of, zone_of
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
-    try:
-        zone = named_zone(time_zone) if time_zone else None
-    except ConfigError as error:
-        raise BadRequestError(f"--time-zone: {error}") from None
-    format = formats or ["json"]
-    try:
-        make_format(format, time=time, zone=zone)
-    except ConfigError as error:
-        # A setting of a source elsewhere, and here the command line.
-        raise BadRequestError(f"--format: {error}") from None
+    zone = zone_of(time_zone)
+    if formats:
+        format_of(Reading(formats, time or "ts"), zone)
     with explained(job):
-        outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time, zone)
+        definition = load_job(job)
+        found = find_inputs(inputs)
+        reading = reading_of(found.files, formats, time)
+        format_of(reading, zone)
+        outcome = evaluate(definition, found, reading.formats, parse_columns(columns or ""), reading.time, zone)
     if wants_json(as_json):
         bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
         frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
