@@ -34,7 +34,8 @@ def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     bounds = {"window_start": "2026-11-20T12:00:00Z", "window_end": "2026-11-20T12:01:00Z"}
     assert rows == [bounds | {"product": "tetris", "n": 2}, bounds | {"product": "\x1b[2Jzelda", "n": 1}]
-    assert result.stderr == "3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
+    said = "read as json: 2 of 2 lines\n3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
+    assert result.stderr == said
 
 
 def test_run_tells_infinity_from_null(folder: Path) -> None:
@@ -76,10 +77,22 @@ def test_a_line_that_is_rejected_is_not_all_of_them_where_the_filter_rules_out_t
 def test_run_of_lines_that_are_all_rejected_or_would_be_has_no_result(folder: Path) -> None:
     (folder / "b.log").write_text("hay\nneedle\n" * 50)
     (folder / "job.sql").write_text("SELECT product FROM clicks WHERE product = 'needle' GROUP BY product")
-    result = run("run", "--input", folder / "b.log", "--columns", "product STRING", folder / "job.sql")
+    options = ("--input", folder / "b.log", "--columns", "product STRING")
+    result = run("run", *options, "--format", "json", folder / "job.sql")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "0 parsed, 50 skipped" in result.stderr and "50 rejected" in result.stderr
     assert "these lines are no JSON objects" in result.stderr
+    result = run("run", *options, folder / "job.sql")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "its lines are of no format that has a name" in result.stderr and "`elf sample " in result.stderr
+
+
+def test_what_lines_are_is_said_if_nobody_did(folder: Path) -> None:
+    (folder / "b.log").write_text('192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n' * 9)
+    (folder / "job.sql").write_text("SELECT path, count(*) AS n FROM logs GROUP BY path")
+    result = run("run", "--input", folder / "b.log", folder / "job.sql")
+    assert json.loads(result.stdout) == {"path": "/a", "n": 9}
+    assert result.stderr.startswith("read as combined: 9 of 9 lines\n")
 
 
 def test_files_of_a_glob_that_are_no_logs_are_named(folder: Path) -> None:
@@ -98,7 +111,7 @@ def test_files_of_a_glob_that_are_no_logs_are_named(folder: Path) -> None:
 def test_names_of_one_file_are_counted(folder: Path) -> None:
     (folder / "current.log").symlink_to("a.log")
     result = run("run", "--input", folder / "*.log", folder / "Top Products.sql")
-    assert result.stderr == "3 lines of 1 file with 2 names: 3 parsed, 0 skipped, 0 rejected\n"
+    assert result.stderr.endswith("\n3 lines of 1 file with 2 names: 3 parsed, 0 skipped, 0 rejected\n")
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin", "<(...)"])
