@@ -72,8 +72,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
         sample: whole lines; the last one may lack its newline.
         time: the field of objects that has the event time; None: any that is known for that.
     """
-    text, _ = valid_utf8(clean(sample[:SAMPLE_BYTES]).data)
-    lines = [line for line in text.split(b"\n") if line][:_LINES_MAX]
+    lines = _lines(sample)
     if not lines:
         return Recognised(None, ())
     objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
@@ -88,6 +87,21 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
         return Recognised(several, (several,))
     near = sorted((guess for guess in guesses if guess.fits), key=_rank, reverse=True)
     return Recognised(None, tuple(near[:_COVER_MAX]))
+
+
+def fitting(format: Format, sample: bytes) -> Guess:
+    """Return how many lines fit a format."""
+    lines = _lines(sample)
+    return Guess((format.name,), _fits(format, lines) if lines else 0, len(lines))
+
+
+def _lines(sample: bytes) -> list[bytes]:
+    """Return the first whole lines of a sample, clean, without those that are empty."""
+    whole = sample[:SAMPLE_BYTES]
+    if len(whole) < len(sample) or not whole.endswith(b"\n"):
+        whole = whole[: whole.rfind(b"\n") + 1] or whole
+    text, _ = valid_utf8(clean(whole).data)
+    return [line for line in text.split(b"\n") if line][:_LINES_MAX]
 
 
 def _names() -> list[str]:
