@@ -109,6 +109,7 @@ class Rejecting:
     def _described(self, stream: str) -> str:
         lines, rejected = self._misfits.judged
         (line, reason), shown = self._example, self._shown[0][:_EXAMPLE_BYTES].decode(errors="replace").strip()
-        right = advice(self._format, line, reason, f"sources.{self._source}")
+        section, is_open = f"sources.{self._source}", self._shown[0] == line
+        right = advice(self._format, line, reason, section, quotes=is_open)
         as_what = f"{rejected} of {lines} lines of {stream}, read as {self._format.name!r}"
         return f"{as_what}, are rejected: {right} (one of them: {shown!r}, reason: {reason})"

@@ -41,12 +41,14 @@ class Oddities(_Tally, frozen=True):
     """What was repaired or lost *inside* lines; says nothing about how the lines ended.
 
     `mistyped` counts values (not lines) that do not fit their column's declared type; each became null.
+    `time_ambiguous` counts local times of an hour that came twice; they were taken for the earlier one.
     """
 
     truncated: int = 0
     bad_encoding: int = 0
     nul_bytes: int = 0
     mistyped: int = 0
+    time_ambiguous: int = 0
 
 
 class Parsed(msgspec.Struct, frozen=True):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time as clock
+import zoneinfo
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
+from elf.agents.sources import event_time
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
 from elf.agents.sources.kept import Kept
 
 
@@ -51,26 +57,60 @@ def parse_chunk(
     return format.parse(format.keep(chunk, literals), wanted)
 
 
-def make_format(spec: str, *, time: str = "ts") -> Format:
+def wall_clock_ms() -> int:
+    """Return the time of day in ms."""
+    return clock.time_ns() // 1_000_000
+
+
+def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> TimesOf:
+    """Return what reads the event times of JSON lines; notations but ISO-8601 are not loaded before any is met."""
+
+    def times_of(values: Sequence[object]) -> npt.NDArray[np.int64]:
+        times = iso_times(values)
+        left = np.flatnonzero(times == event_time.NONE)
+        if len(left):
+            from elf.agents.sources.times.values import event_times
+            from elf.agents.sources.times.zones import machine_zone
+
+            times[left] = event_times([values[row] for row in left.tolist()], zone or machine_zone(), now_ms())
+        return times
+
+    return times_of
+
+
+def make_format(
+    spec: str | Sequence[str],
+    *,
+    time: str = "ts",
+    zone: zoneinfo.ZoneInfo | None = None,
+    now_ms: Callable[[], int] = wall_clock_ms,
+) -> Format:
     """Make the format that a configuration names or pastes.
 
     Args:
-        spec: `json`, `combined`, `common`, or an nginx `log_format` / Apache `LogFormat` (directive or its string).
+        spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
+            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
+            several but `json` the first that fits a line is its own.
         time: for json, the field that holds the event time.
+        zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
+        now_ms: the clock, for times without a year.
 
     Raises:
         ConfigError: the text is none of these; it says what would be right.
     """
-    if spec == "json":
-        return JsonLines(time)
+    specs = [spec] if isinstance(spec, str) else list(spec)
+    if specs == ["json"]:
+        return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.access_log import NAMED, AccessLog
+    from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+    from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    if spec in NAMED:
-        return AccessLog(spec, NAMED[spec])
-    if "$" not in spec and "%" not in spec:
-        raise ConfigError(
-            f"unknown format {spec!r}{did_you_mean(nearest(spec, ['json', *NAMED]))}; "
-            "use json, combined, common, or paste an nginx log_format or Apache LogFormat line"
-        )
-    return AccessLog(spec, spec)
+    if "json" in specs:
+        raise ConfigError("json does not go together with other formats: a source of lines of both has to be two")
+    for each in specs:
+        if not is_known(each):
+            raise ConfigError(
+                f"unknown format {each!r}{did_you_mean(nearest(each, ['json', *LAYOUTS, *WRAPPERS]))}; use json, "
+                "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"
+            )
+    return layout_lines(specs, zone, now_ms)

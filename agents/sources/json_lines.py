@@ -50,18 +50,31 @@ _FAST: dict[SqlType | None, Any] = {
     SqlType.DATE: _SCALAR,
     SqlType.TIMESTAMP: _SCALAR,
 }
+#: Reads event times, in ms, `event_time.NONE` where a value is none.
+TimesOf = Callable[[Sequence[object]], npt.NDArray[np.int64]]
 #: Fits no value at all, so a line that has the field is refused.
 _NEVER = Annotated[str, msgspec.Meta(pattern="(?!)")]
 
 
+def iso_times(values: Sequence[object]) -> npt.NDArray[np.int64]:
+    """Read ISO-8601 texts and epoch numbers only."""
+    return event_time.from_values(values)[0]
+
+
 class JsonLines:
-    """The format `json`: one JSON object a line; event time in the field `time`."""
+    """The format `json`: one JSON object a line; event time in the field `time`.
+
+    Args:
+        time: the field.
+        times_of: reads the values of the field, as `elf.agents.sources.times.values.event_times` does.
+    """
 
     name = "json"
     columns: Mapping[str, SqlType] | None = None
 
-    def __init__(self, time: str = "ts") -> None:
+    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times) -> None:
         self.time = time
+        self._times_of = times_of
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
@@ -77,7 +90,7 @@ class JsonLines:
         for line in lines.huge:
             rejects.add(line, "line_too_long")
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
-        decoded = decoder.decode(lines.data, lines.ends, rejects)
+        decoded = decoder.decode(lines.data, lines.ends, rejects, self._times_of)
         return Parsed(
             events=decoded.events,
             counters=Counters(
@@ -120,7 +133,7 @@ class _Decoder:
         self._outputs += [(attributes[name], kind) for name, kind in wanted.items()]
         self._getters: list[Callable[[Any], Value]] = [attrgetter(f"f{index}") for index, _ in self._outputs]
 
-    def decode(self, data: bytes, ends: Ends, rejects: Rejects) -> _Decoded:
+    def decode(self, data: bytes, ends: Ends, rejects: Rejects, times_of: TimesOf) -> _Decoded:
         """Decode clean lines with newlines at `ends`; those that are no events go to `rejects`."""
         if not data:
             return _Decoded(self._frame(np.empty(0, np.int64), [[] for _ in self._wanted])[0], Oddities())
@@ -143,7 +156,7 @@ class _Decoder:
                 times.append(part.times if part else np.full(len(columns[0]) - before, event_time.NONE))
         at = np.concatenate(times)
         if columns[0]:
-            at[at == event_time.NONE], _ = event_time.from_values(columns[0])
+            at[at == event_time.NONE] = times_of(columns[0])
         valid = at != event_time.NONE
         frame, unfit = self._frame(at, columns[1:])
         if not valid.all():

@@ -6,16 +6,17 @@ not to be told from one bad line in a thousand by a look at one chunk, so the ju
 
 from __future__ import annotations
 
+import zoneinfo
+
 from elf.agents.errors import ConfigError
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.json_lines import JsonLines
 
 #: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
 LINES_MIN = 20
-#: Formats that a rejected line is tried with, to say which one would be right.
-_NAMED = ("json", "combined", "common")
-#: Of a line with more than its format has: how much is looked at, for how many words more, and how much is shown.
-_LOOKED_AT_BYTES, _MORE_WORDS_MAX, _SAID_CHARS_MAX = 8 << 10, 24, 60
+#: Of a rejected line so much is looked at, and so many formats are named that it would have.
+_LOOKED_AT_BYTES, _NAMED_MAX = 8 << 10, 3
+_UTC = zoneinfo.ZoneInfo("UTC")
 NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 
 
@@ -59,7 +60,7 @@ class Misfits:
         return LINES_MIN if self._had_events else 1
 
 
-def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
+def advice(format: Format, line: bytes, reason: str, section: str = "", *, quotes: bool = True) -> str:
     """Say of a rejected line, given with the reason, what would be right.
 
     Args:
@@ -67,6 +68,7 @@ def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
         line: the line, or its beginning.
         reason: why it was rejected.
         section: where a configuration has the source's settings; empty where there are options only.
+        quotes: people may see the line.
     """
     format_option, time_option = (
         f"--{word}" + (f" ({word} under [{section}])" if section else "") for word in ("format", "time")
@@ -77,38 +79,31 @@ def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
         return "their time is none"
     if reason == "line_too_long":
         return "they are longer than 1 MiB"
-    fitting = [name for name in _NAMED if name != format.name and _fits(name, line)]
+    # Only here: agents without access logs do without them.
+    from elf.agents.sources.catalogue import LAYOUTS
+    from elf.agents.sources.layout_lines import LayoutLines
+
+    names = [name for name, named in LAYOUTS.items() if not named.twin and name != format.name]
+    fitting = [name for name in names if _fits(name, line)]
+    such = ", ".join(fitting[:_NAMED_MAX])
     if isinstance(format, JsonLines):
-        return f"{NO_OBJECTS} {format_option}, such as {fitting[0] if fitting else 'combined'}"
-    from elf.agents.sources.access_log import NAMED  # only here: agents without access logs do without it
-
-    layout = f" ({NAMED[format.name]})" if format.name in NAMED else ""
-    wrong = f"these lines do not have the format {format.name!r}{layout}"
-    if fitting:
-        return f"{wrong}; say what they are with {format_option}, such as {fitting[0]}"
-    more = _more_than(format, line)
-    wrong += f" but go on with {more!r}" if more else ""
+        return f"{NO_OBJECTS} {format_option}, such as {such or 'combined'}"
+    if _fits("json", line):
+        such = "json"
+    wrong = f"these lines do not have the format {format.name!r}"
+    misfit = format.misfit(line.rstrip(b"\r\n")[:_LOOKED_AT_BYTES]) if isinstance(format, LayoutLines) else None
+    if misfit is not None:
+        wrong += f": this one {misfit.shown(line.rstrip() if quotes else b'')}"
+    if such:
+        return f"{wrong}; say what they are with {format_option}, such as {such}"
     return f"{wrong}; give the log_format (nginx) or LogFormat (Apache) that they are written with as {format_option}"
-
-
-def _more_than(format: Format, line: bytes) -> str:
-    """Return what a line has after all that a format asks for; nothing if it is not that."""
-    words = line[:_LOOKED_AT_BYTES].split(b" ")
-    for count in range(len(words) - 1, max(0, len(words) - _MORE_WORDS_MAX), -1):
-        if _is_event(format, b" ".join(words[:count])):
-            more = b" ".join(words[count:]).strip().decode(errors="replace")
-            return more if len(more) <= _SAID_CHARS_MAX else more[:_SAID_CHARS_MAX] + "..."
-    return ""
 
 
 def _fits(name: str, line: bytes) -> bool:
     """Tell whether a line would be an event in one of the named formats, or at least an object where it is JSON."""
     try:
-        return _is_event(make_format(name), line)
+        format = make_format(name, zone=_UTC)
     except ConfigError:
         return False
-
-
-def _is_event(format: Format, line: bytes) -> bool:
     parsed = parse_chunk(format, line.rstrip(b"\n") + b"\n", {})
     return bool(parsed.events.height) or any(reason == "time" for _, reason in parsed.rejects)

@@ -16,8 +16,8 @@ from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from elf.agents.sources import readers
-from elf.agents.sources.access_log import AccessLog
 from elf.agents.sources.kept import Kept
+from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.readers import Reader
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
@@ -72,20 +72,20 @@ def written(folder: pathlib.Path) -> bytes:
 def test_jobs_and_archive_see_the_same_redacted_events(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keep, parse = AccessLog.keep, AccessLog.parse
+    keep, parse = LayoutLines.keep, LayoutLines.parse
 
-    def poisoned(self: AccessLog, chunk: bytes, *others: object) -> object:
+    def poisoned(self: LayoutLines, chunk: bytes, *others: object) -> object:
         if b"poison" in chunk:
             raise pl.exceptions.ComputeError(f"cannot look at {chunk.decode()}")
         return keep(self, chunk, *others)  # type: ignore[arg-type]
 
-    def poisoned_too(self: AccessLog, lines: Kept, *others: object) -> object:
+    def poisoned_too(self: LayoutLines, lines: Kept, *others: object) -> object:
         if b"poison" in lines.data:
             raise pl.exceptions.ComputeError(f"cannot parse {lines.data.decode()}")
         return parse(self, lines, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(AccessLog, "keep", poisoned)
-    monkeypatch.setattr(AccessLog, "parse", poisoned_too)
+    monkeypatch.setattr(LayoutLines, "keep", poisoned)
+    monkeypatch.setattr(LayoutLines, "parse", poisoned_too)
     with caplog.at_level(logging.DEBUG):
         rows = run(tmp_path, PRIVATE)
     online = [(row["k0"], row["k1"], row["k2"], row["a0_n"]) for row in rows]

@@ -1,0 +1,171 @@
+r"""The formats of log lines that are literals and fields: access and error logs, and every layout that people paste.
+
+A line fits its layout, every byte of it, or it is rejected with the field and the byte at which it stops to fit.
+Values are as logged: `\xHH` and `\"` stay escaped. "-" is null, except for `bytes`, where it means 0. A line whose
+*request* is garbage is kept, with `request_malformed` set and `method`, `uri`, `path`, `query` and `protocol` null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import zoneinfo
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from elf.agents.language.types import SqlType
+from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.layouts.frames import Block, Reader
+from elf.agents.sources.layouts.layout import TIME, Field, Layout
+from elf.agents.sources.layouts.misfit import Misfit
+from elf.agents.sources.layouts.reading import read_line
+from elf.agents.sources.lines import bounds, clean, line_ends, valid_utf8
+from elf.agents.sources.prefilter import Prefilter
+from elf.agents.sources.times.zones import NO_TIME, UTC, to_utc, with_years
+
+#: Bytes of lines that are taken apart at a time: what is made of them stays near the processor.
+_BLOCK_BYTES = 1 << 20
+
+
+class Times(NamedTuple):
+    """How times are understood that do not say all.
+
+    Attributes:
+        now_ms: the clock, by which years are told that the lines do not have.
+        zone: of times that do not say theirs.
+    """
+
+    now_ms: Callable[[], int]
+    zone: zoneinfo.ZoneInfo = UTC
+
+
+class LayoutLines:
+    """A format with fixed layouts; see `elf.agents.sources.format.Format`.
+
+    Args:
+        name: what the configuration calls it.
+        layouts: the first that fits a line is its own.
+        times: what to make of times that lack something.
+        absolute: requests may name scheme and host.
+
+    Raises:
+        ConfigError: a layout has no time, and the like.
+    """
+
+    def __init__(self, name: str, layouts: Sequence[Layout], times: Times, *, absolute: bool = False) -> None:
+        self.name = name
+        self._reader = Reader(layouts, absolute=absolute)
+        self._times = times
+        #: Which layouts have times without a zone, and without a year.
+        self._zoneless = np.array([each[0].needs_zone for each in self._reader.notations], np.bool_)
+        self._yearless = np.array([each[0].needs_year for each in self._reader.notations], np.bool_)
+
+    @property
+    def columns(self) -> Mapping[str, SqlType]:
+        """Every column but `ts`."""
+        return self._reader.columns
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The columns that hold addresses, by their kinds."""
+        return self._reader.addresses
+
+    @property
+    def derives_all(self) -> bool:
+        """Whether the parts of a request are all made of it."""
+        return self._reader.derives_all
+
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+        """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
+        prefilter = Prefilter(literals, escape=None)  # values are as logged
+        return prefilter.keep(clean(chunk, prefilter.word))
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
+        rejects, oddities, parts = Rejects(), lines.oddities, []
+        for block in _blocks(lines):
+            events, odd = self._events(block, wanted, rejects)
+            parts.append(events)
+            oddities += odd
+        for line in lines.huge:
+            rejects.add(line, "line_too_long")
+        events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
+        counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
+        return Parsed(events, counters, rejects.sample(), oddities)
+
+    def taken_apart(self, line: bytes) -> list[tuple[Field, int, int]]:
+        """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
+        for program in self._reader.programs:
+            with contextlib.suppress(Misfit):
+                spans = read_line(program, line)
+                found = [(field, *span) for field, span in zip(program.slots, spans, strict=True) if span is not None]
+                return sorted(found, key=lambda each: each[1])
+        return []
+
+    def misfit(self, line: bytes) -> Misfit | None:
+        """Say where a line stops to fit the layout that it fits furthest; None if it fits one."""
+        worst: Misfit | None = None
+        for program in self._reader.programs:
+            try:
+                read_line(program, line)
+            except Misfit as misfit:
+                worst = misfit if worst is None or misfit.at > worst.at else worst
+            else:
+                return None
+        return worst
+
+    def _events(self, block: bytes, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[pl.DataFrame, Oddities]:
+        """Make events of some lines; lines that are none are rejected."""
+        bad_encoding = 0
+        if not block.isascii():
+            block, bad_encoding = valid_utf8(block)
+        ends = line_ends(block)
+        found = self._reader.read(block, ends, wanted)
+        ms, ambiguous = self._utc(found)
+        events = pl.DataFrame([pl.Series(TIME, ms).cast(pl.Datetime("ms")), *found.columns])
+        exists = ms != NO_TIME
+        if len(found.misfits) or not exists.all():
+            self._reject(block, ends, found, exists, rejects)
+            events = events.filter(pl.Series(exists))
+        return events, Oddities(bad_encoding=bad_encoding, mistyped=found.mistyped, time_ambiguous=ambiguous)
+
+    def _utc(self, found: Block) -> tuple[npt.NDArray[np.int64], int]:
+        """Return event times in UTC, and how many were in an hour that came twice."""
+        ms, ambiguous = found.times, 0
+        yearless = self._yearless[found.layouts]
+        if yearless.any():
+            ms = ms.copy()
+            ms[yearless] = with_years(ms[yearless], self._times.now_ms())
+        zoneless = self._zoneless[found.layouts] & (ms != NO_TIME)
+        if self._times.zone is not UTC and zoneless.any():
+            ms = ms.copy()
+            ms[zoneless], ambiguous = to_utc(ms[zoneless], self._times.zone)
+        return ms, ambiguous
+
+    def _reject(
+        self, block: bytes, ends: npt.NDArray[np.int64], found: Block, exists: npt.NDArray[np.bool_], rejects: Rejects
+    ) -> None:
+        """Count the lines that do not fit, and those whose time did not exist in its zone; keep the first of them."""
+        unfit = found.misfits[:, 0]
+        fitting = np.delete(np.arange(len(ends)), unfit)
+        rejected = np.sort(np.concatenate([unfit, fitting[~exists]]))
+        kept = rejected[: rejects.room].tolist()
+        for number in kept:
+            line = block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])]
+            misfit = self.misfit(line)
+            rejects.add(line, "time" if misfit is None else f"format:{misfit.field}@{misfit.at}")
+        rejects.add_count(len(rejected) - len(kept))
+
+
+def _blocks(lines: Kept) -> Iterator[bytes]:
+    """Yield lines in blocks, at least one."""
+    if not len(lines.ends):
+        yield b""
+        return
+    for begin, end in itertools.pairwise(bounds(lines.ends, _BLOCK_BYTES).tolist()):
+        yield lines.data[begin:end]

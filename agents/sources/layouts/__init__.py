@@ -1,0 +1,1 @@
+"""Layouts of log lines: literals and typed fields, each of which knows where it ends (LINES sections 1 and 2)."""

@@ -1,0 +1,130 @@
+"""Apache's `LogFormat`, which lighttpd, Varnish and Tomcat share: its directives as fields. LINES section 2.3."""
+
+from __future__ import annotations
+
+import re
+
+from elf.agents.errors import ConfigError
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import Field, Layout, Token, checked, notations_of
+from elf.agents.sources.layouts.notation import field, merged
+from elf.agents.sources.times.strftime import compiled_time
+
+_FIELDS = {
+    "a": "remote_addr:ip",
+    "A": "server_addr:ip",
+    "B": "bytes:bytes",
+    "b": "bytes:bytes",
+    "D": "request_time_us:int",
+    "f": "filename:quoted",
+    "h": "remote_addr:addr",
+    "H": "protocol:protocol",
+    "I": "bytes_received:int",
+    "k": "connection_requests:int",
+    "l": ":ident",
+    "L": "log_id:word",
+    "m": "method:method",
+    "O": "bytes_sent:bytes",
+    "p": "server_port:int",
+    "P": "pid:int",
+    "q": "query:query",
+    "r": "request:request",
+    "R": "handler:word",
+    "s": "status:status",
+    "S": "bytes_transferred:int",
+    "T": "request_time:number",
+    "u": "remote_user:user",
+    "U": "path:uri",
+    "v": "server_name:host",
+    "V": "host:host",
+    "X": "connection_status:word",
+}
+_WITH_ARGUMENT = {
+    ("c", "a"): "peer_addr:ip",
+    ("c", "h"): "peer_host:addr",
+    ("canonical", "p"): "server_port:int",
+    ("local", "p"): "local_port:int",
+    ("remote", "p"): "remote_port:int",
+    ("pid", "P"): "pid:int",
+    ("tid", "P"): "tid:int",
+    ("hextid", "P"): "tid_hex:hex",
+    ("s", "T"): "request_time:number",
+    ("ms", "T"): "request_time_ms:int",
+    ("us", "T"): "request_time_us:int",
+}
+#: Tomcat's `%D` counts ms since its version 10.1 counts us; `%F` is the time until the first byte, `%I` a thread.
+_TOMCAT = {"D": "request_time_ms:int", "F": "time_first_byte_ms:int", "I": "thread:word"}
+_NAMED = {"i": "http_", "o": "sent_http_", "e": "env_", "n": "note_", "C": "cookie_", "x": "", "c": ""}
+_NAMED |= {"ti": "trailer_", "to": "sent_trailer_"}
+_TEXTS = ("i", "o", "C", "n", "ti", "to")
+_ALIASES = {"http_referer": "referer", "http_user_agent": "user_agent"}
+_KINDS = {"http_x_forwarded_for": "addresses", "http_host": "host"}
+_DIRECTIVE = re.compile(r"%(?:!?[\d,]*)[<>]?(?:\{(?P<argument>[^}]*)\})?(?P<letter>\^t[io]|[A-Za-z%])")
+
+
+def read_apache(text: str, dialect: str = "apache") -> Layout:
+    """Read the text of a `LogFormat`.
+
+    Args:
+        text: with its directives.
+        dialect: whose: `apache`, `lighttpd`, `varnish` or `tomcat`.
+
+    Raises:
+        ConfigError: it is ambiguous, or its time cannot be read.
+    """
+    found: list[Token] = []
+    end = 0
+    for match in _DIRECTIVE.finditer(text):
+        found.append(text[end : match.start()].encode())
+        end = match.end()
+        found += _tokens(match["letter"].lstrip("^"), match["argument"], dialect)
+    return checked(Layout(_joined_times(merged([*found, text[end:].encode()]))))
+
+
+def _tokens(letter: str, argument: str | None, dialect: str) -> list[Token]:
+    if letter == "%":
+        return [b"%"]
+    if letter == "t":
+        if argument is None:
+            return [b"[", field("ts", "time:clf"), b"]"]
+        return [Field("ts", Kind.TIME, (compiled_time(argument.removeprefix("begin:").removeprefix("end:")),))]
+    if dialect == "tomcat" and letter in _TOMCAT:
+        return [_declared(_TOMCAT[letter])]
+    if argument is not None and (argument, letter) in _WITH_ARGUMENT:
+        return [_declared(_WITH_ARGUMENT[argument, letter])]
+    if argument and letter in _NAMED:
+        name = re.sub(r"\W", "_", (_NAMED[letter] + argument).lower())
+        return [field(_ALIASES.get(name, name), _KINDS.get(name, "quoted" if letter in _TEXTS else "word"))]
+    return [_declared(_FIELDS.get(letter, f"percent_{letter}:word"))]
+
+
+def _declared(text: str) -> Field:
+    column, _, kind = text.partition(":")
+    return field(column, kind)
+
+
+def _joined_times(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Join times that only literals separate: they are parts of one.
+
+    Raises:
+        ConfigError: parts of a time stand apart, with other fields between them.
+    """
+    places = [place for place, token in enumerate(tokens) if isinstance(token, Field) and token.column == "ts"]
+    if len(places) < 2 or any(field.notations == notations_of("clf") for field in _fields_at(tokens, places)):
+        return tokens
+    between = tokens[places[0] : places[-1] + 1]
+    if any(isinstance(token, Field) and token.column != "ts" for token in between):
+        raise ConfigError("the parts of the time stand apart in the log format; put them side by side, or use %t")
+    if any(isinstance(token, bytes) and b"%" in token for token in between):
+        raise ConfigError("a % between the parts of the time is not read")
+    pattern = "".join(
+        token.decode() if isinstance(token, bytes) else token.notations[0].pattern
+        for token in between
+        if isinstance(token, bytes | Field)
+    )
+    whole = Field("ts", Kind.TIME, (compiled_time(pattern, is_pattern=True),))
+    return (*tokens[: places[0]], whole, *tokens[places[-1] + 1 :])
+
+
+def _fields_at(tokens: tuple[Token, ...], places: list[int]) -> list[Field]:
+    return [token for place in places if isinstance(token := tokens[place], Field)]

@@ -1,0 +1,251 @@
+"""Blocks of lines to typed columns: what the kernels find, in the columns that somebody wants.
+
+`request` is read from a line's request, as are `method`, `uri`, `protocol` and `request_malformed`; `path`, `query`
+and, where requests may be absolute, `host` come from `uri`. What a layout has as a field of its own, it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import nanoarrow
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import TIME, Field, Layout, Part, Token
+from elf.agents.sources.layouts.program import compiled, encoded
+from elf.agents.sources.layouts.twin import Twin
+from elf.agents.sources.native import Ends, Kernels, Misfits, Spans, built
+from elf.agents.sources.times.notations import Notation
+
+REQUEST, URI = "request", "uri"
+_OF_REQUEST = ("method", URI, "protocol", "request_malformed")
+_OF_URI = ("path", "query")
+_HOST = "host"
+_ADDRESSES = frozenset({Kind.IP, Kind.ADDR, Kind.ADDRESSES, Kind.UPSTREAMS})
+
+
+class Block(NamedTuple):
+    """What a block of lines is.
+
+    Attributes:
+        columns: those that are wanted, without the event time, of the lines that fit.
+        times: their event times, in ms, as `read_time` has them.
+        layouts: of which layout each is.
+        misfits: the other lines.
+        mistyped: how many values do not fit their columns' types; each is null.
+    """
+
+    columns: list[pl.Series]
+    times: npt.NDArray[np.int64]
+    layouts: npt.NDArray[np.uint8]
+    misfits: Misfits
+    mistyped: int
+
+
+class Reader:
+    """Reads lines that have one of some layouts, the first that fits each.
+
+    Args:
+        layouts: none of them ambiguous.
+        absolute: requests may name scheme and host.
+        kernels: who takes lines apart; those in C, or their twin, unless given.
+
+    Raises:
+        ConfigError: a layout has no event time, or two have columns of one name and several types.
+    """
+
+    def __init__(self, layouts: Sequence[Layout], *, absolute: bool = False, kernels: Kernels | None = None) -> None:
+        self.layouts = [each for layout in layouts for each in _alternatives(layout)]
+        self._absolute = absolute
+        self._kernels = kernels or built() or Twin()
+        self.programs = [compiled(layout) for layout in self.layouts]
+        self._encoded: dict[tuple[str, ...], list[bytes]] = {}
+        self._fields = _united(self.layouts)
+        self.columns = self._schema()
+
+    @property
+    def notations(self) -> list[tuple[Notation, ...]]:
+        """Of each layout the notations of its event time, which are of one sort: with or without zone, and year."""
+        return [next(f.notations for f in layout.fields() if f.column == TIME) for layout in self.layouts]
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The columns that hold clients' or servers' addresses, by their kinds."""
+        return frozenset(name for name, field in self._fields.items() if field.kind in _ADDRESSES)
+
+    @property
+    def derives_all(self) -> bool:
+        """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
+        parts = {*_OF_REQUEST, *_OF_URI, _HOST}
+        return REQUEST in self._fields and parts.isdisjoint(self._fields)
+
+    def read(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType]) -> Block:
+        """Read lines.
+
+        Args:
+            block: valid UTF-8 of less than 2 GiB.
+            ends: where each line's newline is.
+            wanted: columns, with their types; one that no layout has is null. The event time is always read.
+        """
+        names = self._needed(wanted)
+        key = tuple(names)
+        if key not in self._encoded:
+            outputs = {name: number for number, name in enumerate(names)}
+            self._encoded[key] = [encoded(program, outputs) for program in self.programs]
+        spans = [np.empty((len(ends), 2), np.int32) for _ in names]
+        times, layouts = np.empty(len(ends), np.int64), np.empty(len(ends), np.uint8)
+        misfits = np.empty((len(ends), 4), np.int32)
+        rows, unfit = self._kernels.take_apart(self._encoded[key], block, ends, spans, times, layouts, misfits)
+        found = {name: each[:rows] for name, each in zip(names, spans, strict=True)}
+        columns = _Columns(self._kernels, block, rows, self._fields)
+        self._derive(block, found, layouts[:rows], wanted, columns)
+        series = [columns.series(name, kind, found) for name, kind in wanted.items() if name != TIME]
+        return Block(series, times[:rows], layouts[:rows], misfits[:unfit], columns.mistyped)
+
+    def _needed(self, wanted: Iterable[str]) -> list[str]:
+        """Name the fields that the wanted columns are made of."""
+        names = {name for name in wanted if name in self._fields}
+        if any(name in (*_OF_REQUEST, *_OF_URI, *self._host) for name in wanted) and REQUEST in self._fields:
+            names.add(REQUEST)
+        if any(name in (*_OF_URI, *self._host) for name in wanted) and URI in self._fields:
+            names.add(URI)
+        return [name for name in self._fields if name in names]
+
+    @property
+    def _host(self) -> tuple[str, ...]:
+        return (_HOST,) if self._absolute else ()
+
+    def _derive(
+        self,
+        block: bytes,
+        found: dict[str, Spans],
+        layouts: npt.NDArray[np.uint8],
+        wanted: Iterable[str],
+        columns: _Columns,
+    ) -> None:
+        """Add the parts of requests and addresses to what was found."""
+        rows = len(layouts)
+        if REQUEST in found and any(name in (*_OF_REQUEST, *_OF_URI, *self._host) for name in wanted):
+            parts = {name: np.empty((rows, 2), np.int32) for name in _OF_REQUEST[:3]}
+            self._kernels.requests(block, found[REQUEST], *parts.values())
+            has_request = np.array([REQUEST in _names(layout) for layout in self.layouts], np.bool_)[layouts]
+            columns.malformed = pl.Series("request_malformed", parts["method"][:, 0] < 0).set(
+                pl.Series(~has_request), None
+            )
+            _fill(found, parts)
+        if URI in found and any(name in (*_OF_URI, *self._host) for name in wanted):
+            parts = {name: np.empty((rows, 2), np.int32) for name in (*_OF_URI, *self._host)}
+            self._kernels.uris(block, found[URI], parts["path"], parts["query"], parts.get(_HOST))
+            _fill(found, parts)
+
+    def _schema(self) -> dict[str, SqlType]:
+        schema = {name: field.type for name, field in self._fields.items() if name != TIME}
+        if REQUEST in schema:
+            schema |= dict.fromkeys(_OF_REQUEST, SqlType.STRING) | {"request_malformed": SqlType.BOOLEAN}
+        if REQUEST in schema or URI in schema:
+            schema |= dict.fromkeys((*_OF_URI, *self._host), SqlType.STRING)
+        return schema
+
+
+class _Columns:
+    """Makes columns of the places of values in a block."""
+
+    def __init__(self, kernels: Kernels, block: bytes, rows: int, fields: Mapping[str, Field]) -> None:
+        self._kernels = kernels
+        self._block = block
+        self._rows = rows
+        self._fields = fields
+        self.malformed: pl.Series | None = None
+        self.mistyped = 0
+
+    def series(self, name: str, kind: SqlType, found: Mapping[str, Spans]) -> pl.Series:
+        """Make a column of a type; null where no layout has it."""
+        if name == "request_malformed" and self.malformed is not None:
+            return self.malformed
+        if name not in found:
+            return pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, self._rows)
+        spans = found[name]
+        field = self._fields.get(name)
+        if field is None or field.type is SqlType.STRING:
+            return self._texts(name, spans)
+        valid = np.empty((self._rows + 7) // 8, np.uint8)
+        if field.type is SqlType.DOUBLE:
+            doubles = np.empty(self._rows, np.float64)
+            self.mistyped += self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
+            return _imported(name, nanoarrow.float64(), doubles, valid)
+        integers = np.empty(self._rows, np.int64)
+        self.mistyped += self._kernels.integers(self._block, spans, integers, valid)
+        column = _imported(name, nanoarrow.int64(), integers, valid)
+        if field.type is not SqlType.INT:
+            return column
+        small = column.cast(pl.Int32, strict=False)
+        self.mistyped += small.null_count() - column.null_count()
+        return small
+
+    def _texts(self, name: str, spans: Spans) -> pl.Series:
+        offsets, valid = np.empty(self._rows + 1, np.int64), np.empty((self._rows + 7) // 8, np.uint8)
+        data, nulls = self._kernels.gather(self._block, spans, offsets, valid)
+        buffers = [valid if nulls else None, offsets, data]
+        array = nanoarrow.c_array_from_buffers(nanoarrow.large_string(), self._rows, buffers, null_count=nulls)
+        return pl.Series(array).alias(name)
+
+
+def _imported(
+    name: str, kind: nanoarrow.Schema, values: npt.NDArray[np.generic], valid: npt.NDArray[np.uint8]
+) -> pl.Series:
+    return pl.Series(nanoarrow.c_array_from_buffers(kind, len(values), [valid, values])).alias(name)
+
+
+def _fill(found: dict[str, Spans], parts: Mapping[str, Spans]) -> None:
+    """Add what was derived; where a line has a field of that name, it keeps its value."""
+    for name, spans in parts.items():
+        known = found.get(name)
+        found[name] = spans if known is None else np.where(known[:, :1] >= 0, known, spans)
+
+
+def _names(layout: Layout) -> set[str]:
+    return {field.column for field in layout.fields()}
+
+
+def _united(layouts: Sequence[Layout]) -> dict[str, Field]:
+    """Return the fields of all layouts by column."""
+    fields: dict[str, Field] = {}
+    for layout in layouts:
+        # In a part that may be missing it would be none of every line.
+        if not any(isinstance(token, Field) and token.column == TIME for token in layout.tokens):
+            raise ConfigError("the log format has no time of the event; add [$time_local] (nginx) or %t (Apache) to it")
+        for field in layout.fields():
+            known = fields.setdefault(field.column, field) if field.column else field
+            if known.type is not field.type:
+                raise ConfigError(f"column {field.column!r} has several types in the log format; give it two names")
+    return fields
+
+
+def _alternatives(layout: Layout) -> list[Layout]:
+    """Return a layout for each sort of notations that its event time may have, with or without a zone and a year."""
+    time = next((field for field in layout.fields() if field.column == TIME), None)
+    if time is None:
+        return [layout]
+    sorts: dict[tuple[bool, bool], list[Notation]] = {}
+    for notation in time.notations:
+        sorts.setdefault((notation.needs_zone, notation.needs_year), []).append(notation)
+    if len(sorts) == 1:
+        return [layout]
+    return [layout._replace(tokens=_with_time(layout.tokens, tuple(each))) for each in sorts.values()]
+
+
+def _with_time(tokens: Sequence[Token], notations: tuple[Notation, ...]) -> tuple[Token, ...]:
+    found: list[Token] = []
+    for token in tokens:
+        if isinstance(token, Part):
+            token = Part(_with_time(token.tokens, notations))
+        elif isinstance(token, Field) and token.column == TIME:
+            token = token._replace(notations=notations)
+        found.append(token)
+    return tuple(found)

@@ -1,0 +1,78 @@
+"""nginx's `log_format`: its variables as fields. LINES section 2.2."""
+
+from __future__ import annotations
+
+import re
+
+from elf.agents.sources.layouts.layout import Layout, Token, checked
+from elf.agents.sources.layouts.notation import field, merged
+
+#: Variables and their columns and kinds; of the others the column has the variable's name.
+_FIELDS = {
+    "remote_addr": "remote_addr:ip",
+    "realip_remote_addr": "realip_remote_addr:ip",
+    "remote_user": "remote_user:user",
+    "time_local": "ts:time:clf",
+    "time_iso8601": "ts:time:iso",
+    "msec": "ts:time:epoch",
+    "request": "request:request",
+    "status": "status:status",
+    "body_bytes_sent": "bytes:bytes",
+    "bytes_sent": "bytes_sent:bytes",
+    "request_length": "request_length:int",
+    "request_time": "request_time:number",
+    "gzip_ratio": "gzip_ratio:number",
+    "http_referer": "referer:quoted",
+    "http_user_agent": "user_agent:quoted",
+    "http_x_forwarded_for": "http_x_forwarded_for:addresses",
+    "proxy_add_x_forwarded_for": "proxy_add_x_forwarded_for:addresses",
+    "http_host": "http_host:host",
+    "host": "host:host",
+    "server_name": "server_name:host",
+    "server_addr": "server_addr:ip",
+    "request_method": "method:method",
+    "request_uri": "uri:uri",
+    "uri": "path:uri",
+    "args": "query:quoted",
+    "query_string": "query:quoted",
+    "server_protocol": "protocol:protocol",
+    "upstream_addr": "upstream_addr:upstreams",
+    "upstream_status": "upstream_status:statuses",
+    "pid": "pid:int",
+}
+_NUMBERS = re.compile(r"upstream_(?:\w+_time|response_length|bytes_\w+)")
+_INTEGERS = re.compile(r"\w+_port|connection\w*|tcpinfo_\w+")
+_TEXTS = re.compile(r"(?:http|sent_http|cookie|arg|upstream_http|upstream_cookie)_\w+")
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))")
+
+
+def read_nginx(text: str, escapes: bool = True) -> Layout:
+    """Read the text of a `log_format`.
+
+    Args:
+        text: with its variables.
+        escapes: the server escapes quotes; if not, a text between quotes ends where the rest of the line fits.
+
+    Raises:
+        ConfigError: it is ambiguous.
+    """
+    found: list[Token] = []
+    end = 0
+    for match in _VARIABLE.finditer(text):
+        found.append(text[end : match.start()].encode())
+        end = match.end()
+        column, kind = _declared(match["braced"] or match["bare"])
+        found.append(field(column, "loose" if kind == "quoted" and not escapes else kind))
+    return checked(Layout(merged([*found, text[end:].encode()])))
+
+
+def _declared(name: str) -> tuple[str, str]:
+    """Return a variable's column and kind."""
+    if name in _FIELDS:
+        column, _, kind = _FIELDS[name].partition(":")
+        return column, kind
+    if _NUMBERS.fullmatch(name):
+        return name, "numbers"
+    if _INTEGERS.fullmatch(name):
+        return name, "int"
+    return name, "quoted" if _TEXTS.fullmatch(name) else "word"

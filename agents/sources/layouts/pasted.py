@@ -1,0 +1,68 @@
+"""Layouts as people have them: pasted from a server's configuration, or in our own notation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from elf.agents.errors import ConfigError
+from elf.agents.sources.layouts.apache import read_apache
+from elf.agents.sources.layouts.haproxy import read_haproxy
+from elf.agents.sources.layouts.layout import Layout, checked
+from elf.agents.sources.layouts.nginx import read_nginx
+from elf.agents.sources.layouts.notation import read_layout
+
+_NGINX = re.compile(r"\s*log_format\s+\S+(?:\s+escape=(?P<escape>\w+))?\s+(?P<body>.*?);?\s*", re.S)
+_APACHE = re.compile(r"\s*(?:LogFormat|CustomLog\s+\S+)\s+(?P<body>\".*\"|'.*')(?:\s+[\w=!-]+)*\s*", re.S | re.I)
+_HAPROXY = re.compile(r"\s*log-format\s+(?P<body>.*?)\s*", re.S)
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.S)
+_OWN = re.compile(r"\{[\w@.-]*:[a-z]+[^{}]*\}")
+_OF_HAPROXY = re.compile(r"%(?:\{[^}]*\})?(?:ci|cp|ST|TR|Ta|ft|tsc|hr|hs)\b")
+
+
+def is_layout(text: str) -> bool:
+    """Tell whether a text is meant as a layout, not as the name of a format."""
+    return "$" in text or "%" in text or _OWN.search(text) is not None
+
+
+def pasted(text: str, dialect: str = "") -> Layout:
+    """Read a layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
+
+    Args:
+        text: the directive, or only its text.
+        dialect: of Apache's: `tomcat`, `varnish` or `lighttpd`.
+
+    Raises:
+        ConfigError: it is none of these, or ambiguous.
+    """
+    if directive := _NGINX.fullmatch(text):
+        if directive["escape"] == "json":
+            raise ConfigError("this log_format writes JSON (escape=json); use format = 'json' instead")
+        body = "".join(_unescaped(single or double) for single, double in _QUOTED.findall(directive["body"]))
+        return read_nginx(body, escapes=directive["escape"] != "none")
+    if directive := _HAPROXY.fullmatch(text):
+        return read_haproxy(_text_of(directive["body"]))
+    directive = _APACHE.fullmatch(text)
+    body = _text_of(directive["body"] if directive else text.strip())
+    if _OWN.search(body) is not None and "$" not in body:
+        return read_layout(body)
+    if "$" in body:
+        return read_nginx(body)
+    return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body, dialect or "apache")
+
+
+def wrapped(outer: Layout, inners: Sequence[Layout]) -> list[Layout]:
+    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous."""
+    columns = {field.column for inner in inners for field in inner.fields()}
+    return [checked(inner.within(outer, columns)) for inner in inners]
+
+
+def _text_of(body: str) -> str:
+    """Take a text out of its quotes, if it has some around it."""
+    if quoted := _QUOTED.fullmatch(body):
+        return _unescaped(quoted[1] or quoted[2] or "")
+    return body.replace(r"\"", '"')
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: {"t": "\t", "n": "\n"}.get(match[1], match[1]), text)

@@ -1,0 +1,168 @@
+"""A layout as a program: the steps that take a line apart, one after the other, without ever going back.
+
+The twin (`elf.agents.sources.layouts.reading`) and the kernel run the same steps. LINES sections 2 and 8.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import TIME, Field, Layout, Part, Token, first_of
+from elf.agents.sources.times.notations import Notation
+
+_ENDS_UNQUOTED = frozenset(b"])}\t")
+
+
+class Op(enum.IntEnum):
+    """What a step does; the numbers are those of the kernel."""
+
+    LITERAL = 1
+    FIELD = 2
+    PART = 3
+    END = 4
+
+
+class Step(NamedTuple):
+    """One step.
+
+    Attributes:
+        op: what it does.
+        text: the literal; of a part the text that says that it is there.
+        skip: of a part: the step to go on with where it is missing.
+        kind: of a field.
+        slot: of a field: which value it is; -1 if it is read over.
+        stops: bytes of which one ends the field's run.
+        after: the literal that comes after the field if no part does; empty if none does.
+        quoted: the field stands between quotes.
+        pads: spaces may stand before the field.
+        notations: of a time.
+        shown: the field for people.
+    """
+
+    op: Op
+    text: bytes = b""
+    skip: int = 0
+    kind: Kind = Kind.REST
+    slot: int = -1
+    stops: bytes = b""
+    after: bytes = b""
+    quoted: bool = False
+    pads: bool = False
+    notations: tuple[Notation, ...] = ()
+    shown: str = ""
+
+
+class Program(NamedTuple):
+    """Steps, and the fields whose values they fill.
+
+    Attributes:
+        steps: the last one is the end.
+        slots: the field of each value, by its number; a column's first.
+        is_open: as the layout's.
+    """
+
+    steps: tuple[Step, ...]
+    slots: tuple[Field, ...]
+    is_open: bool
+
+
+def compiled(layout: Layout) -> Program:
+    """Compile a layout that has been checked. O(tokens)."""
+    slots: dict[str, Field] = {}
+    for field in layout.fields():
+        if field.column:
+            slots.setdefault(field.column, field)
+    names = {column: number for number, column in enumerate(slots)}
+    steps: list[Step] = []
+    _add(steps, layout.tokens, (), False, names)
+    steps.append(Step(Op.END))
+    return Program(tuple(steps), tuple(slots.values()), layout.is_open)
+
+
+def _add(
+    steps: list[Step], tokens: Sequence[Token], behind: Sequence[bytes], quoted: bool, names: dict[str, int]
+) -> None:
+    """Add the steps of tokens, behind which, in the whole, come these texts."""
+    for index, token in enumerate(tokens):
+        follow = _follow(tokens[index + 1 :], behind)
+        if isinstance(token, bytes):
+            steps.append(Step(Op.LITERAL, token))
+            quoted ^= token.count(b'"') % 2 == 1
+        elif isinstance(token, Field):
+            steps.append(_field(token, follow, quoted, names))
+        else:
+            steps.append(Step(Op.PART, first_of(token)))
+            place = len(steps) - 1
+            _add(steps, token.tokens, follow, quoted, names)
+            steps[place] = steps[place]._replace(skip=len(steps))
+
+
+def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str, int]) -> Step:
+    stops = {text[0] for text in follow}
+    if quoted:
+        stops.add(ord('"'))
+    elif not stops & _ENDS_UNQUOTED:
+        stops.add(ord(" "))
+    kind = field.kind
+    if kind is Kind.QUOTED and not quoted:
+        kind = Kind.WORD
+    elif kind is Kind.WORD and quoted:
+        kind = Kind.QUOTED
+    return Step(
+        Op.FIELD,
+        kind=kind,
+        slot=names.get(field.column, -1),
+        stops=bytes(sorted(stops)),
+        after=follow[-1] if follow else b"",
+        quoted=quoted,
+        pads=field.pads,
+        notations=field.notations,
+        shown=field.shown,
+    )
+
+
+def _follow(tokens: Sequence[Token], behind: Sequence[bytes]) -> list[bytes]:
+    """Return what may follow: the beginnings of parts that may be missing, and last of what must come."""
+    found: list[bytes] = []
+    for token in tokens:
+        if first := first_of(token):
+            found.append(first)
+        # A query may be nothing, so what comes after it may come, too.
+        if not isinstance(token, Part) and not (isinstance(token, Field) and token.kind is Kind.QUERY):
+            return found
+    return [*found, *behind]
+
+
+#: Outputs of slots: none, and the event time.
+NO_OUTPUT, TIME_OUTPUT = -1, -2
+HEADER = struct.Struct("<HHB")
+STEP = struct.Struct("<BBhHBB32s")
+
+
+def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
+    """Encode a program for the kernel.
+
+    Args:
+        program: what to do.
+        outputs: of the columns that are wanted, which of the outputs each is.
+
+    The bytes, little endian: steps (u16), slots (u16), is open (u8); of each slot its output (i16); of each step: op,
+    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads), number of notations (u8), a bitmap of its
+    stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after, and
+    the pattern of each notation.
+    """
+    parts = [HEADER.pack(len(program.steps), len(program.slots), program.is_open)]
+    for field in program.slots:
+        output = TIME_OUTPUT if field.column == TIME else outputs.get(field.column, NO_OUTPUT)
+        parts.append(struct.pack("<h", output))
+    for step in program.steps:
+        stops = sum(1 << byte for byte in step.stops).to_bytes(32, "little")
+        flags = step.quoted | step.pads << 1
+        parts.append(STEP.pack(step.op, step.kind, step.slot, step.skip, flags, len(step.notations), stops))
+        texts = [step.text, step.after, *(notation.pattern.encode() for notation in step.notations)]
+        parts += [struct.pack("<H", len(text)) + text for text in texts]
+    return b"".join(parts)

@@ -1,0 +1,175 @@
+"""The kernels' work in Python, a line at a time: it defines theirs, and does it where there are none.
+
+Some 25 us a line, which is a twentieth of the kernels' pace.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elf.agents.sources.layouts import typed
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import Field
+from elf.agents.sources.layouts.misfit import Misfit
+from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
+from elf.agents.sources.layouts.reading import Spans as LineSpans
+from elf.agents.sources.layouts.reading import read_line
+from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
+from elf.agents.sources.times.notations import Notation, read_time
+
+
+class Twin:
+    """See `elf.agents.sources.native.Kernels`, which this is one of."""
+
+    def take_apart(
+        self,
+        programs: Sequence[bytes],
+        block: bytes,
+        ends: Ends,
+        spans: Sequence[Spans],
+        times: npt.NDArray[np.int64],
+        layouts: npt.NDArray[np.uint8],
+        misfits: Misfits,
+        /,
+    ) -> tuple[int, int]:
+        """Take lines apart."""
+        compiled = [decoded(program) for program in programs]
+        rows = unfit = begin = 0
+        for number, end in enumerate(ends.tolist()):
+            line, worst = block[begin:end], (-1, -1, -1)
+            for layout, (program, outputs) in enumerate(compiled):
+                try:
+                    found = read_line(program, line)
+                except Misfit as misfit:
+                    worst = max(worst, (misfit.at, -layout, misfit.step))
+                    continue
+                _write(program, outputs, line, begin, found, rows, spans, times)
+                layouts[rows] = layout
+                rows += 1
+                break
+            else:
+                misfits[unfit] = number, -worst[1], worst[2], worst[0]
+                unfit += 1
+            begin = end + 1
+        return rows, unfit
+
+    def integers(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], valid: Bitmap, /) -> int:
+        """Read integers."""
+        return _numbers(block, spans, typed.integer, out, valid)
+
+    def decimals(
+        self, block: bytes, spans: Spans, is_duration: bool, out: npt.NDArray[np.float64], valid: Bitmap, /
+    ) -> int:
+        """Read numbers or durations."""
+        return _numbers(block, spans, typed.seconds if is_duration else typed.decimal, out, valid)
+
+    def requests(self, block: bytes, spans: Spans, method: Spans, uri: Spans, protocol: Spans, /) -> None:
+        """Take requests apart."""
+        for row, (begin, end) in enumerate(spans.tolist()):
+            found = typed.request(block[begin:end]) if begin >= 0 else None
+            for out, span in zip((method, uri, protocol), found or (None, None, None), strict=True):
+                _put(out, row, begin, span)
+
+    def uris(self, block: bytes, spans: Spans, path: Spans, query: Spans, host: Spans | None, /) -> None:
+        """Take addresses apart."""
+        for row, (begin, end) in enumerate(spans.tolist()):
+            parts: tuple[typed.Span, typed.Span, typed.Span] = (None, None, None)
+            if begin >= 0:
+                parts = typed.uri(block[begin:end], absolute=host is not None)
+            for out, span in zip((path, query, host), parts, strict=True):
+                if out is not None:
+                    _put(out, row, begin, span)
+
+    def gather(self, block: bytes, spans: Spans, offsets: npt.NDArray[np.int64], valid: Bitmap, /) -> tuple[bytes, int]:
+        """Copy texts."""
+        has = spans[:, 0] >= 0
+        offsets[0] = 0
+        np.cumsum(np.where(has, spans[:, 1] - spans[:, 0], 0), out=offsets[1:])
+        valid[:] = np.packbits(has, bitorder="little")
+        texts = [block[begin:end] for begin, end in spans[has].tolist()]
+        return b"".join(texts), len(has) - len(texts)
+
+
+def decoded(program: bytes) -> tuple[Program, list[int]]:
+    """Decode what `encoded` made; fields have no names, and the outputs of the slots come beside them."""
+    count, slots, is_open = HEADER.unpack_from(program)
+    at = HEADER.size
+    outputs = list(struct.unpack_from(f"<{slots}h", program, at))
+    at += 2 * slots
+
+    def text() -> bytes:
+        nonlocal at
+        (length,) = struct.unpack_from("<H", program, at)
+        at += 2 + length
+        return program[at - length : at]
+
+    steps = []
+    for _ in range(count):
+        op, kind, slot, skip, flags, notations, bitmap = STEP.unpack_from(program, at)
+        at += STEP.size
+        stops = int.from_bytes(bitmap, "little")
+        steps.append(
+            Step(
+                op=Op(op),
+                text=text(),
+                skip=skip,
+                kind=Kind(kind),
+                slot=slot,
+                stops=bytes(byte for byte in range(256) if stops >> byte & 1),
+                after=text(),
+                quoted=bool(flags & 1),
+                pads=bool(flags & 2),
+                notations=tuple(Notation("", text().decode(), "") for _ in range(notations)),
+            )
+        )
+    fields = tuple(Field("", Kind.REST) for _ in range(slots))
+    return Program(tuple(steps), fields, bool(is_open)), outputs
+
+
+def _write(
+    program: Program,
+    outputs: Sequence[int],
+    line: bytes,
+    begin: int,
+    found: LineSpans,
+    row: int,
+    spans: Sequence[Spans],
+    times: npt.NDArray[np.int64],
+) -> None:
+    """Write the values of a line that fits."""
+    for out in spans:
+        out[row] = -1
+    for slot, span in enumerate(found):
+        if span is not None and outputs[slot] == TIME_OUTPUT:
+            times[row] = _time_of(program, slot, line, span)
+        elif span is not None and outputs[slot] >= 0:
+            spans[outputs[slot]][row] = span[0] + begin, span[1] + begin
+
+
+def _time_of(program: Program, slot: int, line: bytes, span: tuple[int, int]) -> int:
+    step = next(step for step in program.steps if step.slot == slot)
+    found = (read_time(notation, line, span[0], step.stops) for notation in step.notations)
+    return next(time[0] for time in found if time is not None and time[1] == span[1])
+
+
+def _numbers(
+    block: bytes, spans: Spans, read: Callable[[bytes], float | None], out: npt.NDArray[Any], valid: Bitmap
+) -> int:
+    """Read numbers; returns how many do not fit."""
+    has, unfit = np.zeros(len(spans), np.bool_), 0
+    for row, (begin, end) in enumerate(spans.tolist()):
+        value = read(block[begin:end]) if begin >= 0 else None
+        has[row] = value is not None
+        out[row] = 0 if value is None else value
+        unfit += begin >= 0 and value is None
+    valid[:] = np.packbits(has, bitorder="little")
+    return unfit
+
+
+def _put(out: Spans, row: int, begin: int, span: typed.Span) -> None:
+    out[row] = (-1, -1) if span is None else (begin + span[0], begin + span[1])

@@ -1,0 +1,74 @@
+"""Event times of fields that name themselves (JSON and its like): any notation, which the shape of each text tells.
+
+A text is looked at once: neighbours in a log share it.
+"""
+
+from __future__ import annotations
+
+import functools
+import zoneinfo
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from elf.agents.sources import event_time
+from elf.agents.sources.times.notations import NOTATIONS, is_whole_time
+from elf.agents.sources.times.zones import NO_TIME, to_utc, with_years
+
+#: The hexadecimal epoch has the shape of too many other things.
+_TRIED = tuple(notation for name, notation in NOTATIONS.items() if name != "epoch-hex")
+#: Texts of a time are no longer than this.
+_LENGTH_MAX = 64
+_AROUND = (("[", "]"), ('"', '"'), ("'", "'"))
+
+
+def event_times(values: Sequence[object], zone: zoneinfo.ZoneInfo | None, now_ms: int) -> npt.NDArray[np.int64]:
+    """Return event times in ms; `event_time.NONE` where a value is none.
+
+    Args:
+        values: texts; everything else is no time.
+        zone: of times that do not say theirs; None: those are none.
+        now_ms: the clock, for times that do not say the year.
+    """
+    times = np.full(len(values), event_time.NONE)
+    found: dict[tuple[bool, bool], tuple[list[int], list[int]]] = {}
+    for row, text in enumerate(values):
+        if isinstance(text, str) and (read := _read(text)) is not None:
+            ms, needs = read
+            rows, read_ms = found.setdefault(needs, ([], []))
+            rows.append(row)
+            read_ms.append(ms)
+    for (needs_zone, needs_year), (rows, read_ms) in found.items():
+        times[rows] = _completed(np.array(read_ms, np.int64), needs_zone, needs_year, zone, now_ms)
+    return times
+
+
+def _completed(
+    ms: npt.NDArray[np.int64], needs_zone: bool, needs_year: bool, zone: zoneinfo.ZoneInfo | None, now_ms: int
+) -> npt.NDArray[np.int64]:
+    if needs_zone and zone is None:
+        return np.full(len(ms), event_time.NONE)
+    if needs_year:
+        ms = with_years(ms, now_ms)
+    if needs_zone and zone is not None:
+        exists = ms != NO_TIME
+        ms[exists] = to_utc(ms[exists], zone).ms
+    ms[ms == NO_TIME] = event_time.NONE
+    return ms
+
+
+@functools.lru_cache(maxsize=4_096)
+def _read(text: str) -> tuple[int, tuple[bool, bool]] | None:
+    """Read a text; returns its ms, and whether they lack a zone and a year."""
+    if len(text) > _LENGTH_MAX:
+        return None
+    for begin, end in _AROUND:
+        if len(text) > 1 and text.startswith(begin) and text.endswith(end):
+            text = text[1:-1]
+    data = text.encode(errors="replace")
+    for each in _TRIED:
+        ms = is_whole_time(each, data)
+        if ms is not None:
+            return ms, (each.needs_zone, each.needs_year)
+    return None

@@ -1,0 +1,26 @@
+"""The formats with their sample lines, what these have to become, and lines that each has to refuse (LINES)."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from typing import Any
+
+_FOLDER = pathlib.Path(__file__).parent / "formats"
+
+
+@functools.cache
+def formats() -> dict[str, dict[str, Any]]:
+    """Return the description of each format by its name."""
+    return {file.stem: json.loads(file.read_text()) for file in sorted(_FOLDER.glob("*.json"))}
+
+
+def layouts() -> dict[str, dict[str, Any]]:
+    """Return those whose lines are literals and fields."""
+    return {name: entry for name, entry in formats().items() if entry["how"] == "layout"}
+
+
+def sample_lines() -> list[str]:
+    """Return the sample lines of all formats."""
+    return [sample["line"] for entry in formats().values() for sample in entry["samples"]]

@@ -1,0 +1,305 @@
+"""Formats of literals and fields against the samples that LINES gives of each, as frames."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+import random
+import re
+import zoneinfo
+from collections import Counter
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
+from elf.agents.sources import layout_lines
+from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.counters import Counters, Parsed
+from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.layouts.kinds import KINDS
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.times.notations import NOTATIONS
+from tests.agents.sources.format_files import formats, layouts, sample_lines
+
+UTC = zoneinfo.ZoneInfo("UTC")
+NOW_MS = 1_795_683_600_000
+COMBINED = make_format("combined")
+LINE = '1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET /{} HTTP/1.1" 200 7 "-" "-"\n'
+
+
+def made(name: str, zone: str = "UTC") -> Format:
+    return make_format(name, zone=zoneinfo.ZoneInfo(zone), now_ms=lambda: NOW_MS)
+
+
+def parsed_lines(format: Format, *lines: str) -> Parsed:
+    return parse_chunk(format, "".join(line + "\n" for line in lines).encode(), format.columns or {})
+
+
+def rows(parsed: Parsed) -> list[dict[str, Any]]:
+    epoch = datetime.datetime(1970, 1, 1)
+    millisecond = datetime.timedelta(milliseconds=1)
+    return [row | {"ts": (row["ts"] - epoch) // millisecond} for row in parsed.events.to_dicts()]
+
+
+def is_as(row: dict[str, Any], expected: dict[str, Any]) -> bool:
+    """Tell whether a row is what a description says; what it does not name is null. The whole request it leaves out."""
+    return all(row[name] == expected.get(name) for name in row if name != "request")
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_samples_become_what_they_have_to(name: str) -> None:
+    parsed = parsed_lines(made(name), *(sample["line"] for sample in layouts()[name]["samples"]))
+    assert parsed.rejects == ()
+    for row, sample in zip(rows(parsed), layouts()[name]["samples"], strict=True):
+        assert is_as(row, sample["expect"]), sample["line"]
+        assert set(sample["expect"]) <= set(row)
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_what_looks_alike_is_refused(name: str) -> None:
+    lines = layouts()[name]["refused"]
+    parsed = parsed_lines(made(name), *lines)
+    assert parsed.counters == Counters(read=len(lines), rejected=len(lines))
+
+
+@pytest.mark.parametrize("name", ["syslog", "syslog-5424"])
+def test_a_line_within_a_line(name: str) -> None:
+    entry = formats()[name]
+    format = made(f"{name}+{entry['wraps']}")
+    parsed = parsed_lines(format, *(sample["line"] for sample in entry["samples"]))
+    for row, sample in zip(rows(parsed), entry["samples"], strict=True):
+        assert is_as(row, sample["expect"]), sample["line"]
+    assert parsed_lines(format, *entry["refused"]).counters.rejected == len(entry["refused"])
+
+
+def test_combined_takes_no_line_of_another_format_but_as_that_reads_it() -> None:
+    taken = Counter[str]()
+    for name, entry in formats().items():
+        for sample in entry["samples"]:
+            for row in rows(parsed_lines(COMBINED, sample["line"])):
+                taken[name] += 1
+                # Of absolute requests only who knows of them takes the host away.
+                said = {key: value for key, value in sample["expect"].items() if key not in ("host", "path")}
+                assert is_as({key: row[key] for key in said}, said), sample["line"]
+    assert taken == {"combined": 3, "varnish": 3, "lighttpd": 1}
+
+
+def test_the_catalogue_is_that_of_the_descriptions() -> None:
+    assert set(LAYOUTS) == set(layouts())
+    assert {name for name in WRAPPERS if name not in ("docker", "journald")} <= set(formats())
+    for name, entry in layouts().items():
+        assert len(LAYOUTS[name].layouts) == len(entry["layouts"])
+        assert LAYOUTS[name].absolute == entry["absolute_requests"]
+
+
+def test_torn_and_spliced_lines_move_no_value_into_another_column() -> None:
+    """What is taken is a true reading: only quoted texts, requests and one short word as user can have changed."""
+    rng = random.Random(1)
+    own = [sample["line"] for sample in formats()["combined"]["samples"]]
+    truth = dict(zip(own, rows(parsed_lines(COMBINED, *own)), strict=True))
+    others = sample_lines()
+    mutated: list[tuple[str, str]] = []
+    for _ in range(4_000):
+        line, other = rng.choice(own), rng.choice(others)
+        words = line.split(" ")
+        first, second = rng.randrange(len(words)), rng.randrange(len(words))
+        kind = rng.randrange(4)
+        if kind == 0:
+            torn = line[: rng.randrange(len(line) + 1)] + other[rng.randrange(len(other) + 1) :]
+        elif kind == 1:
+            torn = other[: rng.randrange(len(other) + 1)] + line
+        else:
+            words[first] = rng.choice(other.split(" ")) if kind == 2 else words[second]
+            torn = " ".join(words)
+        mutated.append((line, torn))
+    moved = 0
+    for line, torn in mutated:
+        found = rows(parsed_lines(COMBINED, torn))
+        for row in found:
+            assert row["remote_addr"] is None or row["remote_addr"] in torn
+            assert row["remote_user"] is None or " " not in row["remote_user"] or row["remote_user"] in line
+            moved += row["remote_addr"] != truth[line]["remote_addr"] and torn.count(row["remote_addr"] or "-") == 0
+    assert moved == 0
+
+
+@pytest.mark.parametrize("wanted", ["status", "path", "query", "method", "request_malformed", "bytes"])
+def test_any_column_can_be_asked_for_alone(wanted: str) -> None:
+    line = LINE.format("p?q").replace("200", "201").encode()
+    assert COMBINED.columns is not None
+    events = parse_chunk(COMBINED, line, {wanted: COMBINED.columns[wanted]}).events
+    whole = parse_chunk(COMBINED, line, COMBINED.columns).events
+    assert events.to_dicts() == whole.select("ts", wanted).to_dicts()
+
+
+def test_columns_that_are_not_there_are_null() -> None:
+    row = parse_chunk(COMBINED, LINE.format("").encode(), {"nothing": SqlType.STRING, "bytes": SqlType.BIGINT})
+    assert row.events.select("nothing", "bytes").rows() == [(None, 7)]
+
+
+def test_a_literal_skips_lines() -> None:
+    chunk = "".join(LINE.format(name) for name in ("a", "b", r"\"a\"")).encode()
+    parsed = parse_chunk(COMBINED, chunk, {"path": SqlType.STRING}, [["/a"]])
+    assert parsed.events["path"].to_list() == ["/a"]
+    assert parsed.counters == Counters(read=3, parsed=1, filtered=2)
+
+
+def test_invalid_utf8_is_replaced_and_counted() -> None:
+    parsed = parse_chunk(COMBINED, LINE.format("\udcff").encode(errors="surrogateescape"), {"path": SqlType.STRING})
+    assert parsed.events["path"].to_list() == ["/\ufffd"]
+    assert parsed.oddities.bad_encoding == 1
+
+
+def test_lines_are_taken_apart_some_at_a_time() -> None:
+    chunk = "".join(LINE.format("x" * (number % 40)) for number in range(200)).encode() + b"nonsense\n"
+    with patch.object(layout_lines, "_BLOCK_BYTES", 1_000):
+        parsed = parse_chunk(COMBINED, chunk, {"path": SqlType.STRING})
+    assert parsed.events["path"].str.len_bytes().to_list() == [1 + number % 40 for number in range(200)]
+    assert parsed.counters == Counters(read=201, parsed=200, rejected=1)
+
+
+def test_a_huge_line_is_rejected() -> None:
+    good = LINE.format("").encode()
+    parsed = parse_chunk(COMBINED, good + good[:50] + b"x" * LINE_BYTES_MAX + b"\n" + good, COMBINED.columns or {})
+    assert parsed.counters == Counters(read=3, parsed=2, rejected=1)
+    assert parsed.rejects[0][1] == "line_too_long" and parsed.oddities.truncated == 1
+
+
+def test_a_rejected_line_says_where_it_stops_to_fit() -> None:
+    line = LINE.format("").replace(" 200 ", " 0.2 ").rstrip()
+    parsed = parsed_lines(COMBINED, line)
+    assert [reason for _, reason in parsed.rejects] == [f"format:status@{line.index('0.2')}"]
+
+
+def test_values_beyond_their_types_are_null_and_counted() -> None:
+    parsed = parsed_lines(COMBINED, LINE.format("").replace(" 7 ", " 18446744073709551615 ").rstrip())
+    assert parsed.events["bytes"].to_list() == [None] and parsed.oddities.mistyped == 1
+
+
+def test_a_year_that_lines_do_not_say_is_the_newest_that_is_not_ahead() -> None:
+    format = made("syslog")
+    lines = ["Nov 27 08:59:59 web1 app: a", "Nov 27 09:00:01 web1 app: b", "Feb 29 00:00:00 web1 app: c"]
+    assert [str(at)[:10] for at in parsed_lines(format, *lines).events["ts"]] == [
+        "2026-11-27",
+        "2025-11-27",
+        "2024-02-29",
+    ]
+
+
+def test_local_times_need_a_zone_and_say_when_they_are_ambiguous() -> None:
+    line = "2026/{} [error] 1#1: x"
+    berlin = made("nginx-error", "Europe/Berlin")
+    parsed = parsed_lines(berlin, *(line.format(day) for day in ("07/01 12:00:00", "10/25 02:30:00", "03/29 02:30:00")))
+    assert [str(at) for at in parsed.events["ts"]] == ["2026-07-01 10:00:00", "2026-10-25 00:30:00"]
+    assert parsed.oddities.time_ambiguous == 1
+    assert [reason for _, reason in parsed.rejects] == ["time"], "clocks were put forward over it"
+
+
+NGINX = """log_format main '$remote_addr - $remote_user [$time_local] "$request" '
+                      '$status $body_bytes_sent "$http_referer" '
+                      '"$http_user_agent" "$http_x_forwarded_for" rt=$request_time';"""
+NGINX_LINE = (
+    '1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET /a?b HTTP/1.1" 200 5 "-" "curl" "10.0.0.1, 10.0.0.2" rt=0.250'
+)
+
+
+def test_a_pasted_nginx_directive() -> None:
+    log = make_format(NGINX)
+    assert log.columns is not None and log.columns["request_time"] is SqlType.DOUBLE
+    row = parsed_lines(log, NGINX_LINE).events.row(0, named=True)
+    assert (row["http_x_forwarded_for"], row["request_time"]) == ("10.0.0.1, 10.0.0.2", 0.25)
+    assert (row["method"], row["path"], row["query"]) == ("GET", "/a", "b")
+
+
+def test_the_text_alone_and_braces() -> None:
+    text = "${remote_addr} [$time_iso8601] $request_uri $status"
+    log = make_format(text)
+    assert log.columns == make_format(f"'{text}'").columns
+    row = parsed_lines(log, "::1 [2026-11-20T10:00:00+01:00] /p?q=1 404").events.row(0, named=True)
+    assert str(row["ts"]) == "2026-11-20 09:00:00"
+    assert (row["uri"], row["path"], row["query"], row["status"]) == ("/p?q=1", "/p", "q=1", 404)
+
+
+def test_epoch_time_of_nginx() -> None:
+    assert str(parsed_lines(make_format("$msec $status"), "1763632800.123 200").events["ts"][0]) == (
+        "2025-11-20 10:00:00.123000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "at"),
+    [
+        ("%{%Y-%m-%dT%H:%M:%S}t.%{msec_frac}t %h", "2026-11-26T09:00:00.042 192.0.2.1", "2026-11-26 09:00:00.042000"),
+        ("[%{%d/%b/%Y %T}t.%{usec_frac}t %{%z}t] %h", "[26/Nov/2026 09:00:00.000001 +0100] ::1", "2026-11-26 08:00:00"),
+        ("%{sec}t %h", "1795683600 192.0.2.1", "2026-11-26 09:00:00"),
+        ("%{msec}t %h", "1795683600042 192.0.2.1", "2026-11-26 09:00:00.042000"),
+    ],
+)
+def test_times_of_apache_as_strftime_writes_them(text: str, line: str, at: str) -> None:
+    assert str(parsed_lines(made(text), line).events["ts"][0]) == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i"',
+        r'LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-agent}i\"" combined',
+        r"%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-agent}i\"",
+    ],
+)
+def test_apache_ways_to_write_combined(text: str) -> None:
+    assert make_format(text).columns == COMBINED.columns
+
+
+def test_apache_directives() -> None:
+    log = make_format("%v:%p %a %t %D %I %O %{X-Id}i %{Set-Cookie}o %{ms}T %% %m %U%q %H %{remote}p %Z")
+    assert list(log.columns or ()) == [
+        "server_name",
+        "server_port",
+        "remote_addr",
+        "request_time_us",
+        "bytes_received",
+        "bytes_sent",
+        "http_x_id",
+        "sent_http_set_cookie",
+        "request_time_ms",
+        "method",
+        "path",
+        "query",
+        "protocol",
+        "remote_port",
+        "percent_Z",
+    ]
+
+
+def test_haproxys_log_format() -> None:
+    text = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r"
+    entry = layouts()["haproxy"]["samples"]
+    parsed = parsed_lines(made(text), *(sample["line"] for sample in entry))
+    assert all(is_as(row, sample["expect"]) for row, sample in zip(rows(parsed), entry, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("combind", "did you mean 'combined'"),
+        ("$remote_addr $status", "no time of the event"),
+        ("$time_local$status", "nothing tells where 'ts' ends and 'status' begins"),
+        ("%{%E}t %h", "%E of the time's format is not read"),
+        ('log_format j escape=json \'{"a":"$msec"}\';', "format = 'json'"),
+        ("{ts:time:clf} {a:wrod}", "there is no kind 'wrod' of fields; did you mean 'word'"),
+        ("{ts:time:clff} {a:word}", "there is no time notation 'clff'"),
+        ("{a:rest} {ts:time:clf}", "takes the rest of the line"),
+    ],
+)
+def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        make_format(text)
+
+
+def test_the_documents_name_every_format_kind_and_notation() -> None:
+    text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
+    named = set(re.findall(r"`([\w-]+)`", text))
+    assert {*LAYOUTS, *WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
