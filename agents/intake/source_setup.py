@@ -23,8 +23,9 @@ from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths, matched_files
-from elf.agents.sources.format import Format, make_format, wall_clock_ms
+from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import look_at, open_reader
 from elf.agents.sources.rejected import RejectedLines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -16,6 +15,7 @@ from elf.agents.sources import event_time
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
 from elf.agents.sources.kept import Kept
+from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
 
 
 class Format(Protocol):
@@ -57,11 +57,6 @@ def parse_chunk(
     return format.parse(format.keep(chunk, literals), wanted)
 
 
-def wall_clock_ms() -> int:
-    """Return the time of day in ms."""
-    return clock.time_ns() // 1_000_000
-
-
 def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> TimesOf:
     """Return what reads the event times of JSON lines; notations but ISO-8601 are not loaded before any is met."""
 
@@ -70,7 +65,6 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
         left = np.flatnonzero(times == event_time.NONE)
         if len(left):
             from elf.agents.sources.times.values import event_times
-            from elf.agents.sources.times.zones import machine_zone
 
             times[left] = event_times([values[row] for row in left.tolist()], zone or machine_zone(), now_ms())
         return times

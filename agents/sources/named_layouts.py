@@ -10,7 +10,8 @@ from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS, canonical
 from elf.agents.sources.layout_lines import LayoutLines, Times
 from elf.agents.sources.layouts.layout import Layout, zoneless
 from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
-from elf.agents.sources.times.zones import UTC, machine_zone
+from elf.agents.sources.machine_time import machine_zone
+from elf.agents.sources.times.zones import UTC
 
 
 def layout_lines(specs: Sequence[str], zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> LayoutLines:

@@ -17,6 +17,7 @@ from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
 if TYPE_CHECKING:
+    from elf.agents.oneshot import Outcome
     from elf.agents.sources.inputs import Input
 
 INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
@@ -57,9 +58,7 @@ def run(
     from elf.agents.host.allocation import keep_freed_memory, loading
 
     with loading():
-        import polars as pl
-
-        from elf.agents.oneshot import WINDOW_COLUMNS, evaluate, parse_columns
+        from elf.agents.oneshot import evaluate, parse_columns
         from elf.agents.sources.inputs import find_inputs
         from elf.cli.recognised import Reading, format_of, reading_of, zone_of
     keep_freed_memory()
@@ -75,14 +74,31 @@ def run(
         reading = reading_of(found.files, formats, time)
         format_of(reading, zone)
         outcome = evaluate(definition, found, reading.formats, parse_columns(columns or ""), reading.time, zone)
+    _show(outcome, wants_json(as_json))
+    _say(outcome)
+    fails_on_all = outcome.failed and outcome.failed == outcome.counters.parsed
+    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
+        raise typer.Exit(NO_RESULT)
+
+
+def _show(outcome: Outcome, as_json: bool) -> None:
+    """Print the rows."""
+    import polars as pl
+
+    from elf.agents.oneshot import WINDOW_COLUMNS
+
     bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
     frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
     rows = json_rows(frame)
-    if wants_json(as_json):
+    if as_json:
         for row in rows:
             print_json(row)
     else:
         console().print(table_of(frame.columns, ([*row.values()] for row in rows)))
+
+
+def _say(outcome: Outcome) -> None:
+    """Say what became of the lines."""
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
@@ -97,9 +113,6 @@ def run(
         say(f"{name}: no line is an event: {why}")
     for name, why in outcome.inputs.unreadable.items():
         say(f"{name}: left out: {why}")
-    fails_on_all = outcome.failed and outcome.failed == lines.parsed
-    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
-        raise typer.Exit(NO_RESULT)
 
 
 def _files(files: Sequence[Input]) -> str:

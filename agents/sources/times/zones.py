@@ -43,11 +43,6 @@ def named_zone(name: str) -> zoneinfo.ZoneInfo:
         raise ConfigError(f"there is no time zone {name!r}{hint}; write one such as Europe/Berlin, or UTC") from None
 
 
-def machine_zone() -> zoneinfo.ZoneInfo | None:
-    """Return UTC if that is this machine's zone; None if it is another."""
-    return None if datetime.datetime.now().astimezone().utcoffset() else UTC
-
-
 def to_utc(local_ms: Times, zone: zoneinfo.ZoneInfo) -> Local:
     """Turn local times, in ms as if they were UTC, into UTC. O(times); looks at the zone once a quarter of an hour."""
     steps, places = np.unique(local_ms // _STEP_MS, return_inverse=True)
