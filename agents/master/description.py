@@ -27,8 +27,8 @@ def describe(
         control: how many entries its tree's control log has had.
         group: its root group, as far as it is known here.
     """
-    definition, plan, roster = job.definition, master.plan, master.state.rollup.roster
-    windows = master.windows
+    definition, windows, roster = job.definition, master.windows, master.state.rollup.roster
+    plan = windows.plan
     seats = group.seats if group is not None else ()
     members = [{"name": names(seat.agent), "address": seat.address, "votes": seat.votes} for seat in seats]
     return {

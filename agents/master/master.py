@@ -72,11 +72,6 @@ class Master:
         """The versions of the job, whose windows have nothing of before its state's beginning."""
         return self.windows.versions
 
-    @property
-    def plan(self) -> Plan:
-        """The job as its next interval counts it; some things are the same in all versions."""
-        return self.windows.plan
-
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions; those that have counted intervals are the same, but for the oldest."""
         with self.windows.lock:
@@ -122,7 +117,7 @@ class Master:
         filling = Filling(self._history, self.versions, commit, notes)
         filling.open()
         change = filling.change
-        total = TOTAL if self.plan.window is None else None
+        total = TOTAL if self.windows.plan.window is None else None
         state = settled(self._history.labels, notes, change, state, total)
         if rows is not None:
             try:
@@ -147,7 +142,7 @@ class Master:
         self.windows.show(state)
         if self._chain is not None and chained is not None:
             self._chain.settle(*chained)
-        every_ms = self.plan.definition.options.emit_every_ms
+        every_ms = self.windows.plan.definition.options.emit_every_ms
         self._news.committed(change, state.edition, every_ms, before_ms, self.versions.end_ms(commit.through))
 
     def load(self, load: Load, place: Place) -> None:
@@ -170,7 +165,7 @@ class Master:
         """Return a commit without its rows, whose run of intervals counts as a gap: they cannot be read."""
         first = commit.through if commit.previous == NEVER else commit.previous + 1
         notes = Notes(gaps=((first, commit.through),))
-        return replace(commit, payload=pack(notes, self.plan.schema.empty()))
+        return replace(commit, payload=pack(notes, self.windows.plan.schema.empty()))
 
     def doubt(self, until_ms: int) -> None:
         """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
@@ -210,6 +205,6 @@ class Master:
 
     def _horizon(self, newest: int) -> int | None:
         """Return the last interval whose panes need not be retained; None where all are."""
-        if self.plan.window is None or newest == NEVER:
+        if self.windows.plan.window is None or newest == NEVER:
             return None
-        return max(self.versions.retained(newest, self.plan) - 1, self.windows.forgotten)
+        return max(self.versions.retained(newest, self.windows.plan) - 1, self.windows.forgotten)

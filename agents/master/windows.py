@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import polars as pl
 from msgspec.structs import replace
@@ -41,38 +40,6 @@ from elf.overlay.contract import NEVER
 CACHED_MAX = 16
 #: Panes whose rows are told.
 ROWS_OF = 64
-
-
-class Found(NamedTuple):
-    """What a window is made of: merged PAOs, label, gaps that touch it, and how far the job was then."""
-
-    paos: pl.DataFrame
-    label: Label
-    gaps: int
-    through_ms: int | None
-    edition: int
-    #: The version of the job that its last interval is counted by.
-    by: Compiled
-    #: Agents that it lacks may still bring their data, and the job wants such results to say so.
-    awaited: bool
-    #: Of a job that reads its last result: whether that is the same.
-    converged: bool | None = None
-
-    def share(self, span: Span | None, limit: int | None, names: Callable[[str], str], *, rows: bool = True) -> Share:
-        """Return it with its rows finished, at most `limit`, if any; `names` turns an agent id into one for people."""
-        plan, bounds = self.by.plan, None if span is None else (span.start_ms, span.end_ms)
-        return Share(
-            plan=plan,
-            edition=self.edition,
-            span=span,
-            rows=plan.ranked(self.paos, bounds, limit) if rows else None,
-            label=self.label,
-            gaps=self.gaps,
-            through_ms=self.through_ms,
-            names={agent: names(agent) for agent in self.label.missing},
-            awaited=self.awaited,
-            converged=self.converged,
-        )
 
 
 class Windows:
@@ -176,15 +143,25 @@ class Windows:
         return asked
 
     def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
-        """Answer with what is found; see `find` and `Found.share`."""
-        return Answer.of([self.find(span, key).share(span, limit, names)]).result()
+        """Answer one window of a job of one part; see `share`."""
+        return Answer.of([self.share(span, key, limit, names)]).result()
 
-    def find(self, span: Span | None, key: str | None) -> Found:
-        """Return what a window, or the whole job so far for a query without window, is made of.
+    def share(
+        self,
+        span: Span | None,
+        key: str | None,
+        limit: int | None,
+        names: Callable[[str], str],
+        version: int | None = None,
+    ) -> Share:
+        """Return the share of one window, or of the whole job so far for a query without window.
 
         Args:
             span: half-open window in event time, whole intervals; None for a cumulative job.
-            key: only PAOs whose first key is this, as people write it.
+            key: only rows whose first key is this, as people write it.
+            limit: most rows.
+            names: turns an agent id into a name for people.
+            version: no rows are wanted if another one counts the window.
 
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
@@ -204,12 +181,24 @@ class Windows:
                 if len(self._cache) >= CACHED_MAX:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
-            through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
+            through_ms, edition, plan = self.through_ms, self.state.edition, self._counted_by(span).plan
             gaps = self._gaps_in(span)
         paos, label, awaited = merged
         if key is not None:
-            paos = with_first_key(by.plan, paos, key)
-        return Found(paos, label, gaps, through_ms, edition, by, awaited, converged)
+            paos = with_first_key(plan, paos, key)
+        wanted = version in (None, plan.definition.version)
+        return Share(
+            plan=plan,
+            edition=edition,
+            span=span,
+            rows=plan.ranked(paos, None if span is None else (span.start_ms, span.end_ms), limit) if wanted else None,
+            label=label,
+            gaps=gaps,
+            through_ms=through_ms,
+            names={agent: names(agent) for agent in label.missing},
+            awaited=awaited,
+            converged=converged,
+        )
 
     def latest(self, other: Window | None = None) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""

@@ -28,7 +28,7 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
     wanted = Load(request.first, request.last, request.block, request.missing)
     check_load(master.versions, master.state, wanted)
     try:
-        await asyncio.to_thread(decode, wanted.block, master.plan.schema)
+        await asyncio.to_thread(decode, wanted.block, master.windows.plan.schema)
     except PaoDecodeError as error:
         raise BadRequestError(f"the intervals cannot be read: {error}") from None
     before = master.windows.edition

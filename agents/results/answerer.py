@@ -63,7 +63,7 @@ class Answerer(abc.ABC):
         return self.rendered(await self.found(request.window, find))
 
     async def found(self, window: str | Span, find: Callable[[Windows, Span | None], T]) -> T:
-        """Find something of a window, as people write it or in ms, in a thread; errors as `Windows.find`."""
+        """Find something of a window, as people write it or in ms, in a thread; errors as `Windows.share`."""
         windows = self.windows
         while True:
             had_begun = windows.through_ms is not None
@@ -120,15 +120,15 @@ class Mastered(Answerer):
         self._masters.require_data(self._app)
 
         def find(windows: Windows, span: Span | None) -> Shared:
-            found = windows.find(span, request.key)
-            fits = request.version in (None, found.by.version.number)
-            if not fits:
+            share = windows.share(span, request.key, request.limit, self.name_of, request.version)
+            if share.rows is None:
                 rollup = windows.state.rollup
                 # Who is expected no more may have brought some of what is left out.
-                everybody = tuple(sorted({*found.label.missing, *rollup.roster, *rollup.retired}))
-                found = found._replace(label=replace(found.label, expected=len(everybody), missing=everybody))
+                everybody = tuple(sorted({*share.label.missing, *rollup.roster, *rollup.retired}))
+                label = replace(share.label, expected=len(everybody), missing=everybody)
+                share = replace(share, label=label, names={agent: self.name_of(agent) for agent in everybody})
             # The job as it is now: it may have been changed since, but it has the version that was found.
-            return Shared.of(self.job, found.share(span, request.limit, self.name_of, rows=fits))
+            return Shared.of(self.job, share)
 
         window = request.window if request.span is None else Span(*request.span)
         body: Json = msgspec.to_builtins(await self.found(window, find))

@@ -67,7 +67,7 @@ class Joining(Parted):
         """Return the job's own share, which has no rows: it is checked whether there is such a window, and which."""
 
         def find(windows: Windows, span: Span | None) -> Answer:
-            return Answer.of([windows.find(span, None).share(span, 0, self.name_of)])
+            return Answer.of([windows.share(span, None, 0, self.name_of)])
 
         own = await self.found(window, find)
         assert own.span is not None

@@ -144,9 +144,12 @@ class ChangedWorld(LabelWorld):
         versions = self.versions
         start_ms, interval_ms = versions.start_ms(first), versions.at(last).plan.interval_ms
         # One that begins among intervals of another length holds nothing of these.
-        found = self.master.windows.find(Span(start_ms - start_ms % interval_ms, versions.end_ms(last)), None)
-        version = found.by.version
-        rows = dict(found.paos.select("k0", "a0_n").rows())
+        span = Span(start_ms - start_ms % interval_ms, versions.end_ms(last))
+        found = self.master.windows.share(span, None, None, str)
+        by = versions.numbered(found.plan.definition.version)
+        assert by is not None and found.rows is not None
+        version = by.version
+        rows = dict(found.rows.select("o0", "o1").rows())
         if set(rows.values()) - {1}:
             self.wrong.append(f"[{first}, {last}] at {commit.through} counts twice: {rows}")
         inside = range(max(first, version.begins), last + 1)

@@ -75,7 +75,7 @@ class Job:
             self.backfilled.add(interval)
 
     def frame(self, rows: Rows) -> pl.DataFrame:
-        plan = self.versions.at(rows[0][0]).plan if rows else self.master.plan
+        plan = self.versions.at(rows[0][0]).plan if rows else self.master.windows.plan
         return plan.reduce(events([(self.versions.start_ms(interval), product, 3) for interval, product in rows]))
 
     def next_place(self) -> Place:

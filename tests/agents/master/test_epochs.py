@@ -82,9 +82,10 @@ def test_a_follower_is_sent_each_window_once_and_all_are_whole(
             assert spans == (due or [newest] if edition < 0 else due) and not changed.spans and closed.rest is None
             for span in {*spans, newest}:
                 result = job.master.windows.result(span, None, None, str)
-                by = job.master.windows.find(span, None).by.version
+                by = versions.numbered(result.version)
+                assert by is not None
                 first, last = versions.within(span.start_ms, span.end_ms)
-                counted = range(max(first, by.begins, 0), last + 1)
+                counted = range(max(first, by.version.begins, 0), last + 1)
                 assert [row["n"] for row in result.rows] == ([len(counted)] if counted else [])
             edition, after_ms = job.master.windows.edition, through_ms
 
@@ -97,9 +98,9 @@ def test_a_window_that_cuts_an_interval_is_refused(tmp_path: pathlib.Path) -> No
         for start_ms, end_ms, length in ((1_000, 4_000, 2), (2_000, 5_000, 2), (6_000, 8_000, 3), (4_000, 9_000, 3)):
             why = f"made of whole intervals of {length} seconds, .* 1970-01-01T00:00:0{start_ms // 1_000}Z/"
             with pytest.raises(JobError, match=why):
-                job.master.windows.find(Span(start_ms, end_ms), None)
-        assert job.master.windows.find(Span(2_000, 6_000), None).by.version.number == 1
-        assert job.master.windows.find(Span(3_000, 9_000), None).by.version.number == 2
+                job.master.windows.share(Span(start_ms, end_ms), None, None, str)
+        for span, number in ((Span(2_000, 6_000), 1), (Span(3_000, 9_000), 2)):
+            assert job.master.windows.share(span, None, None, str).plan.definition.version == number
 
 
 def test_what_is_late_is_told_of_in_windows_of_its_time(tmp_path: pathlib.Path) -> None:

@@ -122,7 +122,7 @@ class Changed:
 
     def job(self, name: str) -> dict[str, Any]:
         newest, untils = self.known[-1].definition, [*(each.since for each in self.known[1:]), None]
-        plan = self.master.plan
+        plan = self.master.windows.plan
         return {
             "creator": "shop",
             "name": "top",
