@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,9 +62,10 @@ class Outcome:
 def evaluate(
     definition: Definition,
     inputs: Sequence[str],
-    format: str,
+    format: str | Sequence[str],
     columns: Mapping[str, SqlType] | None = None,
     time: str = "ts",
+    zone: zoneinfo.ZoneInfo | None = None,
 ) -> Outcome:
     """Run a job once over files. O(lines + windows * keys).
 
@@ -73,6 +75,7 @@ def evaluate(
         format: as in a source's settings.
         columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
         time: JSON field with the event time.
+        zone: of times that do not say theirs; None: UTC if this machine's is.
 
     Raises:
         JobError: no file matches, or one cannot be read.
@@ -80,7 +83,7 @@ def evaluate(
         ConfigError: the format is none of ours.
     """
     files = _expand(inputs)
-    parser = make_format(format, time=time)
+    parser = make_format(format, time=time, zone=zone)
     # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
     functions = Runners(None)
     plan = compile_job(definition, _types(definition, parser, columns or {}, files), functions.admit)

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import os
 import pathlib
+import zoneinfo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from elf.agents.archive.archive import Archive
@@ -22,7 +23,7 @@ from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths, matched_files
-from elf.agents.sources.format import Format, make_format
+from elf.agents.sources.format import Format, make_format, wall_clock_ms
 from elf.agents.sources.inference import infer_columns
 from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import look_at, open_reader
@@ -52,7 +53,7 @@ def make_pump(
     Raises:
         ConfigError: the format or a column type is not one of ours.
     """
-    format = source_format(name, source)
+    format = source_format(name, source, clock)
     _, unmatched, unreadable = live_paths([source.path] if source.path else [])
     for path in unmatched:
         # A web server may begin its log only now; a path that is wrong would show with the first job only.
@@ -81,17 +82,16 @@ def make_pump(
         archive,
         RejectedLines(data / "rejected" / f"{name}.log"),
         clock,
-        make_redactor(name, source),
+        make_redactor(name, source, format),
     )
     return pump, push
 
 
-def make_redactor(name: str, source: SourceConfig) -> Redactor:
-    """Return what redacts a source; raises ConfigError when the key for hashes cannot be used."""
-    # Names of access logs without fields of their own for the parts of a request; their module is not for JSON.
-    derived = source.format in ("combined", "common")
+def make_redactor(name: str, source: SourceConfig, format: Format | None = None) -> Redactor:
+    """Return what redacts the lines of a source's format; raises ConfigError when the key for hashes cannot be used."""
+    derived, addresses = getattr(format, "derives_all", False), getattr(format, "addresses", frozenset[str]())
     if not source.privacy.key_file:
-        return Redactor(source.privacy, derived=derived)
+        return Redactor(source.privacy, derived=derived, addresses=addresses)
     setting = f"sources.{name}.privacy.key_file = {source.privacy.key_file!r}"
     try:
         text = pathlib.Path(source.privacy.key_file).read_bytes().strip()
@@ -100,7 +100,7 @@ def make_redactor(name: str, source: SourceConfig) -> Redactor:
     if len(text) < KEY_BYTES_MIN:
         raise ConfigError(f"{setting} has less than {KEY_BYTES_MIN} bytes; `elf keygen --out FILE` makes a key")
     key = hashlib.blake2b(text, digest_size=16, person=b"elf addresses").digest()
-    return Redactor(source.privacy, key, derived=derived)
+    return Redactor(source.privacy, key, derived=derived, addresses=addresses)
 
 
 def archive_folder(config: AgentConfig) -> pathlib.Path | None:
@@ -133,12 +133,22 @@ def open_mirror(config: AgentConfig, agent_id: str) -> Mirror | None:
         raise ConfigError(f"archive.copy_to = {error}") from None
 
 
-def source_format(name: str, source: SourceConfig) -> Format:
+def source_format(name: str, source: SourceConfig, now_ms: Callable[[], int] = wall_clock_ms) -> Format:
     """Return a source's format; raises ConfigError when it is none of ours."""
     try:
-        return make_format(source.format, time=source.time)
-    except ValueError as error:
+        return make_format(source.format, time=source.time, zone=source_zone(source), now_ms=now_ms)
+    except ConfigError as error:
         raise ConfigError(f"sources.{name}.format: {error}") from None
+
+
+def source_zone(source: SourceConfig) -> zoneinfo.ZoneInfo | None:
+    """Return the zone of a source's times that do not say theirs; None if nobody said. Raises ConfigError."""
+    if not source.time_zone:
+        return None
+    # Not loaded where times say their zones.
+    from elf.agents.sources.times.zones import named_zone
+
+    return named_zone(source.time_zone)
 
 
 def declared_columns(name: str, source: SourceConfig, format: Format) -> Mapping[str, SqlType]:

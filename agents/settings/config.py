@@ -118,10 +118,13 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     #: File or glob to tail; empty for a source that is only pushed to (`/v1/ingest/NAME`).
     path: str = ""
-    #: json, combined, common, or a pasted nginx log_format / Apache LogFormat line.
-    format: str = "json"
-    #: JSON field that holds the event time (ISO-8601, or epoch seconds or milliseconds).
+    #: json, a name of docs/FORMATS.md, or a pasted nginx log_format / Apache LogFormat line; of several the first that
+    #: fits a line is its own.
+    format: str | list[str] = "json"
+    #: JSON field that holds the event time.
     time: str = "ts"
+    #: Zone of times that do not say theirs, such as "Europe/Berlin"; empty: UTC if this machine's is.
+    time_zone: str = ""
     #: Where a file that was never read begins: "beginning" (its backlog counts) or "end".
     start: str = "beginning"
     #: Column types of a JSON source (Spark names); those not listed are inferred from a sample at publish.

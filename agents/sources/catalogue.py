@@ -157,21 +157,23 @@ WRAPPERS = {
     "cri": "{ts:time:iso} {stream:stream} {:part} {message:rest}",
 }
 
-#: Other names of formats, in upper case: GoAccess's.
+#: Other names of formats, in lower case, with hyphens: GoAccess's.
 ALIASES = {
-    "COMBINED": "combined",
-    "COMMON": "common",
-    "VCOMBINED": "vhost_combined",
-    "VCOMMON": "vhost_common",
-    "SQUID": "squid",
-    "AWSALB": "alb",
-    "AWSELB": "elb",
-    "AWSS3": "s3",
-    "TRAEFIKCLF": "traefik",
+    "vcombined": "vhost_combined",
+    "vcommon": "vhost_common",
+    "awsalb": "alb",
+    "awselb": "elb",
+    "awss3": "s3",
+    "traefikclf": "traefik",
+    "traefik-clf": "traefik",
 }
 
 
 def canonical(name: str) -> str:
     """Return the name of a format by any of its names, in any case; the name itself if it is none."""
-    known = ALIASES.get(name.upper(), name)
-    return known if known in LAYOUTS else next((each for each in LAYOUTS if each == known.lower()), known)
+    shape = _shape(name)
+    return next((known for known in LAYOUTS if _shape(known) == shape), ALIASES.get(shape, name))
+
+
+def _shape(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -79,7 +79,7 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
 
 
 def make_format(
-    spec: str,
+    spec: str | Sequence[str],
     *,
     time: str = "ts",
     zone: zoneinfo.ZoneInfo | None = None,
@@ -89,7 +89,8 @@ def make_format(
 
     Args:
         spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
-            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
+            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
+            several but `json` the first that fits a line is its own.
         time: for json, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
@@ -97,19 +98,19 @@ def make_format(
     Raises:
         ConfigError: the text is none of these; it says what would be right.
     """
-    if spec == "json":
+    specs = [spec] if isinstance(spec, str) else list(spec)
+    if specs == ["json"]:
         return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
-    from elf.agents.sources.layouts.pasted import is_layout
-    from elf.agents.sources.named_layouts import layout_lines
+    from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    made = layout_lines(spec, zone, now_ms)
-    if made is not None:
-        return made
-    assert not is_layout(spec)
-    names = ["json", *LAYOUTS, *WRAPPERS]
-    raise ConfigError(
-        f"unknown format {spec!r}{did_you_mean(nearest(spec, names))}; use json, combined, another of docs/FORMATS.md, "
-        "or paste an nginx log_format or Apache LogFormat line"
-    )
+    if "json" in specs:
+        raise ConfigError("json does not go together with other formats: a source of lines of both has to be two")
+    for each in specs:
+        if not is_known(each):
+            raise ConfigError(
+                f"unknown format {each!r}{did_you_mean(nearest(each, ['json', *LAYOUTS, *WRAPPERS]))}; use json, "
+                "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"
+            )
+    return layout_lines(specs, zone, now_ms)

@@ -51,17 +51,13 @@ class LayoutLines:
         layouts: the first that fits a line is its own.
         times: what to make of times that lack something.
         absolute: requests may name scheme and host.
-        texts: the layouts as people write them, for messages.
 
     Raises:
         ConfigError: a layout has no time, and the like.
     """
 
-    def __init__(
-        self, name: str, layouts: Sequence[Layout], times: Times, *, absolute: bool = False, texts: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, name: str, layouts: Sequence[Layout], times: Times, *, absolute: bool = False) -> None:
         self.name = name
-        self.texts = tuple(texts)
         self._reader = Reader(layouts, absolute=absolute)
         self._times = times
         #: Which layouts have times without a zone, and without a year.
@@ -72,6 +68,16 @@ class LayoutLines:
     def columns(self) -> Mapping[str, SqlType]:
         """Every column but `ts`."""
         return self._reader.columns
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The columns that hold addresses, by their kinds."""
+        return self._reader.addresses
+
+    @property
+    def derives_all(self) -> bool:
+        """Whether the parts of a request are all made of it."""
+        return self._reader.derives_all
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""

@@ -13,39 +13,52 @@ from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
 from elf.agents.sources.times.zones import UTC, machine_zone
 
 
-def layout_lines(spec: str, zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> LayoutLines | None:
-    """Make what reads the lines of a format.
+def layout_lines(specs: Sequence[str], zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> LayoutLines:
+    """Make what reads the lines of formats, the first of which that fits a line is its own.
 
     Args:
-        spec: a name, a pasted layout, or a wrapper and one of these: `cri+combined`.
+        specs: each a name, a pasted layout, or a wrapper and one of these: `cri+combined`.
         zone: of times that do not say theirs; None if nobody said.
         now_ms: the clock.
 
-    Returns:
-        None if there is no format of this name.
-
     Raises:
-        ConfigError: a pasted layout is none, or its times need a zone that nobody said.
+        ConfigError: a pasted layout is none, formats do not go together, or times need a zone that nobody said.
     """
-    inner, wrappers = spec, []
+    layouts, kinds = list[Layout](), set[bool]()
+    for spec in specs:
+        own, absolute = _read(spec)
+        layouts += own
+        kinds.add(absolute)
+    if len(kinds) > 1:
+        raise ConfigError(f"{' and '.join(specs)} do not go together: only in some may requests name their host")
+    name = ", ".join(specs)
+    return LayoutLines(name, layouts, Times(now_ms, _zone(name, layouts, zone)), absolute=kinds == {True})
+
+
+def is_known(spec: str) -> bool:
+    """Tell whether a format has this name, or is meant to be a layout."""
+    _, inner = _unwrapped(spec)
+    return canonical(inner) in LAYOUTS or inner in WRAPPERS or is_layout(inner)
+
+
+def _unwrapped(spec: str) -> tuple[list[str], str]:
+    """Return the wrappers of a format, the outermost first, and what is in them."""
+    wrappers, inner = list[str](), spec
     while (head := inner.partition("+"))[1] and head[0] in WRAPPERS:
-        wrappers.append(pasted(WRAPPERS[head[0]]))
+        wrappers.append(head[0])
         inner = head[2]
-    texts, absolute = _texts(inner)
-    if not texts:
-        return None
+    return wrappers, inner
+
+
+def _read(spec: str) -> tuple[list[Layout], bool]:
+    """Return the layouts of a format, and whether requests may name their host."""
+    wrappers, inner = _unwrapped(spec)
+    named = LAYOUTS.get(canonical(inner))
+    texts = named.layouts if named is not None else (WRAPPERS.get(inner, inner),)
     layouts = [pasted(text) for text in texts]
     for outer in reversed(wrappers):
-        layouts = [wrapped(outer, layout) for layout in layouts]
-    return LayoutLines(spec, layouts, Times(now_ms, _zone(spec, layouts, zone)), absolute=absolute, texts=texts)
-
-
-def _texts(spec: str) -> tuple[Sequence[str], bool]:
-    if (named := LAYOUTS.get(canonical(spec))) is not None:
-        return named.layouts, named.absolute
-    if spec in WRAPPERS:
-        return (WRAPPERS[spec],), False
-    return ((spec,) if is_layout(spec) else ()), False
+        layouts = wrapped(pasted(WRAPPERS[outer]), layouts)
+    return layouts, named is not None and named.absolute
 
 
 def _zone(name: str, layouts: Sequence[Layout], zone: zoneinfo.ZoneInfo | None) -> zoneinfo.ZoneInfo:

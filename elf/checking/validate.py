@@ -26,6 +26,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig, split_address
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import masked_without_text, unknown_columns
+from elf.agents.sources.times.zones import named_zone
 from elf.agents.toml.places import Place, Places, find_places
 from elf.agents.toml.text import TomlError, parse_toml
 
@@ -246,9 +247,12 @@ class _Check:
                 self.places.key(path),
                 f"{name!r} cannot be a source; use up to 63 of a-z 0-9 . _ - and begin with a letter or digit",
             )
-        self._call((*path, "format"), lambda spec: make_format(spec, time=source.time), source.format)
+        if source.time_zone:
+            self._call((*path, "time_zone"), named_zone, source.time_zone)
         with contextlib.suppress(ConfigError, ValueError):
-            columns = make_format(source.format, time=source.time).columns
+            zone = named_zone(source.time_zone) if source.time_zone else None
+            self._call((*path, "format"), lambda _: make_format(source.format, time=source.time, zone=zone), "")
+            columns = make_format(source.format, time=source.time, zone=zone).columns
             self._masked(path, columns, source)
             for setting, index, column in unknown_columns(columns, source.privacy):
                 hint = did_you_mean(nearest(column, columns or ())) or f"; it has {', '.join(columns or ())}"

@@ -22,13 +22,22 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
     ] = True,
-    format: Annotated[
-        str, typer.Option(help="json, combined, common, or a pasted nginx log_format / Apache LogFormat.")
-    ] = "json",
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="json (the default), combined or another name, or a pasted nginx log_format / Apache LogFormat; "
+            "repeatable: the first that fits a line.",
+        ),
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
     time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Of times that do not say theirs: Europe/Berlin, UTC.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything.
@@ -42,17 +51,23 @@ def run(
 
         from elf.agents.oneshot import WINDOW_COLUMNS, evaluate, parse_columns
         from elf.agents.sources.format import make_format
+        from elf.agents.sources.times.zones import named_zone
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
     try:
-        make_format(format, time=time)
+        zone = named_zone(time_zone) if time_zone else None
+    except ConfigError as error:
+        raise BadRequestError(f"--time-zone: {error}") from None
+    format = formats or ["json"]
+    try:
+        make_format(format, time=time, zone=zone)
     except ConfigError as error:
         # A setting of a source elsewhere, and here the command line.
         raise BadRequestError(f"--format: {error}") from None
     with explained(job):
-        outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time)
+        outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time, zone)
     if wants_json(as_json):
         bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
         frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame

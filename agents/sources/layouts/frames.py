@@ -27,7 +27,7 @@ REQUEST, URI = "request", "uri"
 _OF_REQUEST = ("method", URI, "protocol", "request_malformed")
 _OF_URI = ("path", "query")
 _HOST = "host"
-_INT = 2**31
+_ADDRESSES = frozenset({Kind.IP, Kind.ADDR, Kind.ADDRESSES, Kind.UPSTREAMS})
 
 
 class Block(NamedTuple):
@@ -73,6 +73,17 @@ class Reader:
     def notations(self) -> list[tuple[Notation, ...]]:
         """Of each layout the notations of its event time, which are of one sort: with or without zone, and year."""
         return [next(f.notations for f in layout.fields() if f.column == TIME) for layout in self.layouts]
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The columns that hold clients' or servers' addresses, by their kinds."""
+        return frozenset(name for name, field in self._fields.items() if field.kind in _ADDRESSES)
+
+    @property
+    def derives_all(self) -> bool:
+        """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
+        parts = {*_OF_REQUEST, *_OF_URI, _HOST}
+        return REQUEST in self._fields and parts.isdisjoint(self._fields)
 
     def read(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType]) -> Block:
         """Read lines.

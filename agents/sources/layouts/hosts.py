@@ -8,6 +8,8 @@ _LETTER = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _NAME = _LETTER | _DIGIT | frozenset(b"_")
 _INNER = _NAME | frozenset(b".-")
 _SOCKET = b"unix:"
+#: Letters, and marks that are in no name, address, list, or quote.
+_FORGED = _LETTER | frozenset(b"!#$&*+;<=>?@\\^`|~")
 
 
 def is_ipv4(text: bytes) -> bool:
@@ -84,6 +86,22 @@ def is_port(text: bytes) -> bool:
 def is_hidden(text: bytes) -> bool:
     """Tell whether a text is an identifier of RFC 7239 that stands for an address: `_` and letters, digits, `._-`."""
     return len(text) > 1 and text[0] == 95 and _INNER.issuperset(text)
+
+
+def is_upstream(text: bytes) -> bool:
+    """Tell whether a text is who was asked: as `is_peer`, behind a scheme or not, or the name of a group of servers."""
+    scheme, mark, rest = text.partition(b"://")
+    if mark and scheme and _LETTER.issuperset(scheme):
+        text = rest
+    return is_peer(text) or is_name(text)
+
+
+def is_no_host(text: bytes) -> bool:
+    """Tell whether a text is what only a client that may choose it writes for its address.
+
+    It has a byte that no host's name has, and nothing that could be a part of an address: no digit, dot, or colon.
+    """
+    return bool(text) and _FORGED.issuperset(text) and not _LETTER.issuperset(text)
 
 
 def is_socket(text: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -70,18 +70,14 @@ class Layout(NamedTuple):
         """Yield all fields, those of parts that may be missing, too."""
         return _fields(self.tokens)
 
-    def within(self, outer: Layout) -> Layout:
-        """Return this layout in the place of the last field of another, whose time is only read over.
+    def within(self, outer: Layout, columns: Set[str]) -> Layout:
+        """Return this layout in the place of the last field of another.
 
         Args:
             outer: a wrapper's layout: what its last field holds is a line of this one.
+            columns: of the outer layout, what is only read over, as lines within have it.
         """
-        columns = {field.column for field in self.fields()}
-        around = tuple(
-            token._replace(column="") if isinstance(token, Field) and token.column in columns else token
-            for token in outer.tokens[:-1]
-        )
-        return Layout((*around, *self.tokens), self.is_open)
+        return Layout((*_without(outer.tokens[:-1], columns), *self.tokens), self.is_open)
 
 
 def checked(layout: Layout) -> Layout:
@@ -119,6 +115,18 @@ def notations_of(names: str) -> tuple[Notation, ...]:
     return tuple(NOTATIONS[name] for name in names.split("|"))
 
 
+def _without(tokens: Sequence[Token], columns: Set[str]) -> tuple[Token, ...]:
+    """Only read over the fields of some columns."""
+    found: list[Token] = []
+    for token in tokens:
+        if isinstance(token, Part):
+            token = Part(_without(token.tokens, columns))
+        elif isinstance(token, Field) and token.column in columns:
+            token = token._replace(column="")
+        found.append(token)
+    return tuple(found)
+
+
 def _fields(tokens: Sequence[Token]) -> Iterator[Field]:
     for token in tokens:
         if isinstance(token, Field):
@@ -149,7 +157,7 @@ def _check_end(left: Field, right: Token) -> None:
             f"nothing tells where {left.column!r} ends and {right.column!r} begins; write a space, or quotes, between "
             "them"
         )
-    begin = first_of(right)[:1]
-    is_ambiguous = (left.kind in TYPES and begin in _DIGITS) or (left.kind in LISTS and begin == b",")
-    if begin and is_ambiguous:
-        raise ConfigError(f"{left.column!r} may go on with {begin.decode()!r}, so it cannot end there")
+    text = first_of(right)
+    joints = (b", ", b" : ") if left.kind is not Kind.ADDRESSES else (b",",)
+    if text and ((left.kind in TYPES and text[:1] in _DIGITS) or (left.kind in LISTS and text.startswith(joints))):
+        raise ConfigError(f"{left.column!r} may go on with {text[:3].decode()!r}, so it cannot end there")

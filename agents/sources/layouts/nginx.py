@@ -36,7 +36,6 @@ _FIELDS = {
     "args": "query:quoted",
     "query_string": "query:quoted",
     "server_protocol": "protocol:protocol",
-    "request_id": "request_id:hex",
     "upstream_addr": "upstream_addr:upstreams",
     "upstream_status": "upstream_status:statuses",
     "pid": "pid:int",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.apache import read_apache
@@ -50,9 +51,10 @@ def pasted(text: str, dialect: str = "") -> Layout:
     return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body, dialect or "apache")
 
 
-def wrapped(outer: Layout, inner: Layout) -> Layout:
-    """Return a wrapper's layout around another; raises ConfigError if that is ambiguous."""
-    return checked(inner.within(outer))
+def wrapped(outer: Layout, inners: Sequence[Layout]) -> list[Layout]:
+    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous."""
+    columns = {field.column for inner in inners for field in inner.fields()}
+    return [checked(inner.within(outer, columns)) for inner in inners]
 
 
 def _text_of(body: str) -> str:

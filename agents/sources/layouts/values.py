@@ -16,9 +16,11 @@ from elf.agents.sources.layouts.hosts import (
     is_ip,
     is_ipv6,
     is_name,
+    is_no_host,
     is_peer,
     is_port,
     is_socket,
+    is_upstream,
 )
 from elf.agents.sources.layouts.kinds import EXPECTED, LISTS, WITH_PORT, Kind
 from elf.agents.sources.layouts.misfit import Misfit
@@ -27,6 +29,8 @@ from elf.agents.sources.times.notations import read_time
 
 _PORT_RUN = re.compile(rb"\[[^\]]*\]|[0-9A-Za-z:._%-]*")
 _ITEM = re.compile(rb'[^ ,"\x00-\x1f]*')
+#: Where the list stands between brackets; addresses may have their own.
+_BRACKETED_ITEM = re.compile(rb'(?:\[[^\]\x00-\x1f]*\])?[^ ,"\]\x00-\x1f]*')
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _PROTOCOL = rb"[A-Z]+/[0-9](?:\.[0-9])?"
 _BARE_REQUEST = re.compile(rb"[^ \x00-\x1f]+ [^ \x00-\x1f]+ " + _PROTOCOL)
@@ -149,7 +153,7 @@ def _is_of(step: Step, value: bytes) -> bool:
     if kind is Kind.IP:
         return is_ip(value) or is_socket(value)
     if kind is Kind.ADDR:
-        return is_ip(value) or is_socket(value) or is_full_name(value)
+        return is_ip(value) or is_socket(value) or is_full_name(value) or is_no_host(value)
     if kind is Kind.HOST:
         return is_ip(value) or is_name(value) or value == b"_" or _is_host_and_port(value)
     if kind is Kind.URI:
@@ -238,9 +242,9 @@ def _query(step: Step, line: bytes, at: int) -> Value:
 
 def _list(step: Step, line: bytes, at: int) -> Value:
     """Read items joined by `, ` (a retry) or ` : ` (an internal redirect); of addresses also by a comma alone."""
-    place = at
+    place, item = at, _BRACKETED_ITEM if 93 in step.stops else _ITEM
     while True:
-        found = _ITEM.match(line, place)
+        found = item.match(line, place)
         assert found is not None
         if found[0] != b"-" and not _ITEMS[step.kind](found[0]):
             raise _misfit(step, place)
@@ -254,7 +258,7 @@ def _list(step: Step, line: bytes, at: int) -> Value:
 
 _ITEMS: dict[Kind, Callable[[bytes], bool]] = {
     Kind.ADDRESSES: lambda item: is_peer(item) or is_hidden(item),
-    Kind.UPSTREAMS: lambda item: is_peer(item) or is_name(item),
+    Kind.UPSTREAMS: is_upstream,
     Kind.STATUSES: lambda item: re.fullmatch(rb"[0-9]{3}|0", item) is not None,
     Kind.NUMBERS: lambda item: _PATTERNS[Kind.NUMBER].fullmatch(item) is not None,
 }

@@ -7,7 +7,7 @@ that are no events yet (rejected lines, messages of failures) are redacted too, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -38,6 +38,11 @@ IP_COLUMNS = frozenset(
     )
 )
 # fmt: on
+#: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.
+_WHOLE_ADDRESS = (
+    r"^\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
+    r"(?::[0-9]{1,5})?\s*$"
+)
 #: Which columns of an access log hold others, or are made of them: who leaves out a part means all that has it.
 _PARTS = {
     "request": ("method", "uri", "path", "query", "protocol"),
@@ -52,16 +57,24 @@ class Redactor:
         settings: the source's `privacy`.
         key: what addresses are hashed under, if they are.
         derived: the lines have no fields of their own for the parts of a request, these are all made of it.
+        addresses: the columns that hold addresses, whatever their names.
     """
 
-    def __init__(self, settings: PrivacySection, key: bytes | None = None, *, derived: bool = False) -> None:
+    def __init__(
+        self,
+        settings: PrivacySection,
+        key: bytes | None = None,
+        *,
+        derived: bool = False,
+        addresses: Collection[str] = (),
+    ) -> None:
         self._derived = derived
         self._drop = _with_relatives(settings.drop)
         self._mask = _with_relatives(settings.mask)
         self._addresses: frozenset[str] = frozenset()
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":
-            self._addresses = IP_COLUMNS | {name.lower() for name in settings.ip_columns}
+            self._addresses = IP_COLUMNS | {name.lower() for name in (*settings.ip_columns, *addresses)}
         self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else None
         #: Whether a text says things that only a parsed event lets us find: such texts are withheld whole.
         self._withholds = bool(self._drop or self._mask or self._addresses)
@@ -109,8 +122,15 @@ class Redactor:
             return pl.select(pl.when(column.is_not_null()).then(pl.lit(MASK)).alias(column.name)).to_series()
         if name in self._addresses:
             return self._anonymiser.column(column)
-        redacted = self._texts(column)
+        redacted = self._without_addresses(self._texts(column))
         return None if redacted is column else redacted
+
+    def _without_addresses(self, texts: pl.Series) -> pl.Series:
+        """Anonymise texts that are an address as a whole, in whichever column; the very same column if none is."""
+        if not self._addresses:
+            return texts
+        found = texts.str.contains(_WHOLE_ADDRESS).fill_null(False)
+        return texts.zip_with(~found, self._anonymiser.column(texts.set(~found, None))) if found.any() else texts
 
     def _texts(self, texts: pl.Series) -> pl.Series:
         """Mask the values of secret keys; the very same column if there are none."""

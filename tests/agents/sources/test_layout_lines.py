@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import pathlib
 import random
+import re
 import zoneinfo
 from collections import Counter
 from typing import Any
@@ -17,7 +19,9 @@ from elf.agents.sources import layout_lines
 from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
 from elf.agents.sources.counters import Counters, Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.layouts.kinds import KINDS
 from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.times.notations import NOTATIONS
 from tests.agents.sources.format_files import formats, layouts, sample_lines
 
 UTC = zoneinfo.ZoneInfo("UTC")
@@ -293,3 +297,9 @@ def test_haproxys_log_format() -> None:
 def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         make_format(text)
+
+
+def test_the_documents_name_every_format_kind_and_notation() -> None:
+    text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
+    named = set(re.findall(r"`([\w-]+)`", text))
+    assert {*LAYOUTS, *WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named

@@ -1,0 +1,137 @@
+"""Which format lines have: every format counts how many fit it, and the one that nine of ten fit is theirs. Pure.
+
+LINES section 4. A format that fits lines by chance as well as another does is ambiguous, unless it is declared to be
+the other's twin; what few lines fit is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.layout_lines import LayoutLines
+from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.times.zones import UTC
+
+#: So much of a file is looked at, and so many lines of it.
+SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
+#: Layouts of one file are at most so many.
+_COVER_MAX = 3
+#: Fields of objects that may hold the event time, the likeliest first.
+TIME_FIELDS = (
+    *("ts", "time", "timestamp", "@timestamp", "datetime", "date", "time_iso8601", "time_local", "msec"),
+    *("StartUTC", "EdgeStartTimestamp"),
+)
+JSON = "json"
+
+
+class Guess(NamedTuple):
+    """A format, and how many lines fit it.
+
+    Attributes:
+        names: of the format; several if lines of one file have several.
+        fits: how many lines fit.
+        lines: of so many.
+        time: of objects: the field with the event time.
+    """
+
+    names: tuple[str, ...]
+    fits: int
+    lines: int
+    time: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What to write as a format."""
+        return ", ".join(self.names)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nine of ten lines fit."""
+        return bool(self.fits) and self.fits * 10 >= self.lines * 9
+
+
+class Recognised(NamedTuple):
+    """What lines are.
+
+    Attributes:
+        format: theirs; None if none fits, or several do.
+        guesses: the formats that fit, or nearly fit, the best first.
+    """
+
+    format: Guess | None
+    guesses: tuple[Guess, ...]
+
+
+def recognise(sample: bytes) -> Recognised:
+    """Find the format of whole lines; the last one may lack its newline. O(formats * bytes)."""
+    text, _ = valid_utf8(clean(sample[:SAMPLE_BYTES]).data)
+    lines = [line for line in text.split(b"\n") if line][:_LINES_MAX]
+    if not lines:
+        return Recognised(None, ())
+    guesses = [_object_guess(lines), *(_guess(name, lines) for name in _names())]
+    good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
+    if good:
+        tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
+        own = [guess for guess in tied if not _is_twin(guess)] or tied
+        return Recognised(own[0] if len(own) == 1 else None, tuple([*own, *(g for g in good if g not in own)]))
+    several = _cover(lines)
+    if several is not None:
+        return Recognised(several, (several,))
+    near = sorted((guess for guess in guesses if guess.fits), key=_rank, reverse=True)
+    return Recognised(None, tuple(near[:_COVER_MAX]))
+
+
+def _names() -> list[str]:
+    """Name every format of layouts, in every wrapper, too."""
+    wrapped = [f"{wrapper}+{name}" for wrapper in WRAPPERS for name, each in LAYOUTS.items() if not each.twin]
+    return [*LAYOUTS, *wrapped, *WRAPPERS]
+
+
+def _fits(format: Format, lines: Sequence[bytes]) -> int:
+    return parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters.parsed
+
+
+def _guess(name: str, lines: Sequence[bytes]) -> Guess:
+    return Guess((name,), _fits(make_format(name, zone=UTC), lines), len(lines))
+
+
+def _object_guess(lines: Sequence[bytes]) -> Guess:
+    """Return how many lines are objects with an event time, in the field that has it in most of them."""
+    if not any(line.lstrip().startswith(b"{") for line in lines):
+        return Guess((JSON,), 0, len(lines))
+    guesses = [
+        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in TIME_FIELDS
+    ]
+    return max(guesses, key=lambda guess: guess.fits)
+
+
+def _rank(guess: Guess) -> tuple[int, int]:
+    """Rank by how many lines fit; then a line in a wrapper is more than a line, and a line more than an object."""
+    if guess.names == (JSON,):
+        return guess.fits, 0
+    if guess.names[0] in WRAPPERS:
+        return guess.fits, 1
+    return guess.fits, 3 if "+" in guess.names[0] else 2
+
+
+def _is_twin(guess: Guess) -> bool:
+    return guess.names[0] in LAYOUTS and bool(LAYOUTS[guess.names[0]].twin)
+
+
+def _cover(lines: Sequence[bytes]) -> Guess | None:
+    """Return the few layouts that together fit nine of ten lines; None if there are none."""
+    left, names = list(lines), list[str]()
+    while left and len(names) < _COVER_MAX:
+        best = max((name for name in LAYOUTS if not LAYOUTS[name].twin), key=lambda name: _guess(name, left).fits)
+        format = make_format(best, zone=UTC)
+        assert isinstance(format, LayoutLines)
+        unfit = [line for line in left if format.misfit(line) is not None]
+        if len(unfit) == len(left):
+            break
+        names.append(best)
+        left = unfit
+    found = Guess(tuple(names), len(lines) - len(left), len(lines))
+    return found if found.is_good else None

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from elf.agents.sources.recognition import Guess, recognise
+from tests.agents.sources.format_files import formats, layouts
+
+
+def lines(name: str) -> list[str]:
+    return [sample["line"] for sample in formats()[name]["samples"]]
+
+
+def recognised(*found: str) -> Guess | None:
+    return recognise("".join(line + "\n" for line in found).encode()).format
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_samples_are_recognised_as_what_they_are(name: str) -> None:
+    # Whose lines are the same is named; two layouts of one file are one format.
+    expected = {"varnish": "combined"}.get(name, name)
+    assert recognised(*lines(name)) == Guess((expected,), 3, 3)
+
+
+@pytest.mark.parametrize("name", ["syslog", "syslog-5424"])
+def test_a_line_within_a_line_is_recognised_with_what_is_around_it(name: str) -> None:
+    assert recognised(*lines(name)) == Guess((f"{name}+combined",), 3, 3)
+
+
+def test_objects_are_recognised_with_the_field_that_has_the_time() -> None:
+    found = recognised(*('{"level":"info","time":"26/Nov/2026:09:00:00 +0000","n":%d}' % n for n in range(9)))
+    assert found == Guess(("json",), 9, 9, "time")
+
+
+def test_a_file_of_several_layouts_is_covered_by_them() -> None:
+    found = recognised(*lines("nginx-proxy-manager"), *lines("combined"))
+    assert found is not None and set(found.names) == {"nginx-proxy-manager", "combined"} and found.fits == 6
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense\n", "a b c\nd e f\n", "\x00\x01\x02\n", "1,2,3\n4,5,6\n", "not json {}\n", "{}\n"]
+)
+def test_what_is_nothing_known_is_taken_for_nothing(text: str) -> None:
+    assert recognise(text.encode()).format is None
+
+
+def test_nine_of_ten_lines_are_enough_and_eight_are_not() -> None:
+    good = lines("combined")[0]
+    assert recognised(*[good] * 9, "nonsense") == Guess(("combined",), 9, 10)
+    assert recognised(*[good] * 8, "nonsense", "nonsense") is None

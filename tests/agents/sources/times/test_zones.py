@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elf.agents.errors import ConfigError
+from elf.agents.sources.times.zones import DAY_MS, NO_TIME, named_zone, to_utc, with_years
+
+NAMES = st.sampled_from(["Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"])
+EPOCH = datetime.datetime(1970, 1, 1)
+TIMES = st.datetimes(datetime.datetime(1990, 1, 1), datetime.datetime(2037, 1, 1))
+MS = datetime.timedelta(milliseconds=1)
+
+
+@given(NAMES, st.lists(TIMES, max_size=20))
+def test_local_times_are_what_the_standard_library_says(name: str, times: list[datetime.datetime]) -> None:
+    zone = zoneinfo.ZoneInfo(name)
+    found = to_utc(np.array([(at - EPOCH) // MS for at in times], np.int64), zone)
+    for at, ms in zip(times, found.ms.tolist(), strict=True):
+        utc = at.replace(tzinfo=zone).astimezone(datetime.UTC)
+        exists = utc.astimezone(zone).replace(tzinfo=None) == at
+        assert ms == ((utc.replace(tzinfo=None) - EPOCH) // MS if exists else NO_TIME)
+
+
+def test_an_hour_that_comes_twice_is_the_first_one_and_counted() -> None:
+    twice = (datetime.datetime(2026, 10, 25, 2, 30) - EPOCH) // MS
+    found = to_utc(np.array([twice, twice + DAY_MS]), zoneinfo.ZoneInfo("Europe/Berlin"))
+    assert found.ms[0] == twice - 2 * 3_600_000 and found.ambiguous == 1
+
+
+@given(st.datetimes(datetime.datetime(2000, 1, 1), datetime.datetime(2000, 12, 31)), TIMES)
+def test_a_year_is_the_newest_that_is_not_ahead(at: datetime.datetime, now: datetime.datetime) -> None:
+    now_ms = (now - EPOCH) // MS
+    (found,) = with_years(np.array([(at - EPOCH) // MS], np.int64), now_ms).tolist()
+    then = EPOCH + found * MS
+    assert (then.month, then.day, then.time()) == (
+        at.month,
+        at.day,
+        at.replace(microsecond=at.microsecond // 1000 * 1000).time(),
+    )
+    assert found <= now_ms + DAY_MS
+    if (at.month, at.day) != (2, 29):
+        assert found > now_ms + DAY_MS - 366 * DAY_MS
+
+
+def test_a_zone_that_there_is_not() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'Europe/Berlin'"):
+        named_zone("Europe/Berln")
