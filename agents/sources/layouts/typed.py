@@ -34,9 +34,10 @@ def integer(text: bytes) -> int | None:
     """Return an integer; None if it is beyond 64 bits. `-` is 0."""
     if text == b"-":
         return 0
-    if len(text.lstrip(b"+-").lstrip(b"0")) > _DIGITS_MAX:
+    digits = text.lstrip(b"+-").lstrip(b"0") or b"0"
+    if len(digits) > _DIGITS_MAX:
         return None
-    value = int(text)
+    value = -int(digits) if text.startswith(b"-") else int(digits)
     return value if -_BIGINT <= value < _BIGINT else None
 
 
