@@ -1,4 +1,7 @@
-"""Builds the kernels in C, which are optional: where there is no compiler, NumPy does their work (`elf.cbt.native`)."""
+"""Builds the kernels in C, which are optional: where there is no compiler, their twins do their work.
+
+See `elf.cbt.native` and `elf.agents.sources.native`.
+"""
 
 import atexit
 import pathlib
@@ -18,25 +21,30 @@ for linked in ("agents", "overlay", "cbt"):
     if not pathlib.Path("elf", linked).is_dir():
         sys.exit(f"elf/{linked} is no link: git config core.symlinks true, then git checkout -- elf")
 
-FOLDER = pathlib.Path("elf/cbt/native")
+#: The kernels of the buffer tree, and of what takes log lines apart.
+FOLDERS = ("elf/cbt/native", "elf/agents/sources/native")
+
+
+def kernels(folder: str) -> Extension:
+    """Return the extension of a folder of sources in C."""
+    return Extension(
+        f"{folder.replace('/', '.')}._kernels",
+        sources=sorted(map(str, pathlib.Path(folder).glob("*.c"))),
+        depends=sorted(map(str, pathlib.Path(folder).glob("*.h"))),
+        extra_compile_args=[
+            *OPTIMISED,
+            "-std=c11",
+            "-fvisibility=hidden",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+        ],
+        py_limited_api=True,
+        optional=True,
+    )
+
 
 setup(
-    ext_modules=[
-        Extension(
-            "elf.cbt.native._kernels",
-            sources=sorted(map(str, FOLDER.glob("*.c"))),
-            depends=sorted(map(str, FOLDER.glob("*.h"))),
-            extra_compile_args=[
-                *OPTIMISED,
-                "-std=c11",
-                "-fvisibility=hidden",
-                "-Wall",
-                "-Wextra",
-                "-Wno-unused-parameter",
-            ],
-            py_limited_api=True,
-            optional=True,
-        )
-    ],
+    ext_modules=list(map(kernels, FOLDERS)),
     options={"build": {"build_base": BUILD}, "bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -34,6 +34,8 @@ PURE = [
 #: What a module's docstring calls itself: a sentence or a part of one that begins so, or ends.
 SAYS_PURE = re.compile(r"(?:^|[.:;]\s+)pure\b|\bpure(?=[.;])", re.IGNORECASE)
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
+#: Folders of kernels in C.
+NATIVE = ("cbt/native", "agents/sources/native")
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}
 FORBIDDEN_LIBRARIES = {"pickle", "cloudpickle", "marshal", "shelve"}
 
@@ -117,7 +119,7 @@ def test_constructors_and_imports_are_few() -> None:
 
 
 def test_sizes_in_c() -> None:
-    for path in sorted((ROOT / "cbt" / "native").glob("*.[ch]")):
+    for path in sorted(each for folder in NATIVE for each in (ROOT / folder).glob("*.[ch]")):
         text = path.read_text()
         assert text.startswith("/* "), f"{path} says what it owns"
         assert len(text.splitlines()) <= FILE_LINES_MAX

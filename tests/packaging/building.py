@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("elf", "agents", "overlay", "cbt")
 #: Those of them that are links in the first one.
 LINKED = FOLDERS[1:]
+#: Folders of kernels in C.
+NATIVE = ("cbt/native", "agents/sources/native")
 #: Of the last change, so that two builds can be the same to the byte.
 DATE = "1760000000"
 

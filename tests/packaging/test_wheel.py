@@ -13,6 +13,7 @@ import pytest
 
 from tests.packaging.building import (
     LINKED,
+    NATIVE,
     ROOT,
     Builder,
     copy_checkout,
@@ -70,7 +71,8 @@ def test_its_modules_are_those_of_the_checkout(wheel: pathlib.Path) -> None:
 
 
 def test_the_kernels_are_beside_their_module_and_for_any_python(wheel: pathlib.Path) -> None:
-    assert [name for name in names_in_wheel(wheel) if name.endswith(".so")] == ["elf/cbt/native/_kernels.abi3.so"]
+    built = [f"elf/{folder}/_kernels.abi3.so" for folder in sorted(NATIVE)]
+    assert sorted(name for name in names_in_wheel(wheel) if name.endswith(".so")) == built
     assert "-cp311-abi3-" in wheel.name
 
 
@@ -83,8 +85,9 @@ def test_a_source_distribution_has_the_same_modules_and_no_link(sdist: pathlib.P
     }
     assert not [path for path in sdist.rglob("*") if path.is_symlink()]
     # Whoever has a compiler builds the kernels of it.
-    sources = {path.name for path in (ROOT / "cbt" / "native").glob("*.[ch]")}
-    assert {path.name for path in (sdist / "elf" / "cbt" / "native").glob("*.[ch]")} == sources
+    for folder in NATIVE:
+        sources = {path.name for path in (ROOT / folder).glob("*.[ch]")}
+        assert {path.name for path in (sdist / "elf" / folder).glob("*.[ch]")} == sources
 
 
 def test_a_wheel_of_the_source_distribution_is_that_of_the_checkout(

@@ -5,6 +5,8 @@ It takes some 20 us a line and is used where there is no kernel, and to say of a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from elf.agents.sources.layouts.kinds import EXPECTED, Kind
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import Op, Program, Step
@@ -14,7 +16,19 @@ from elf.agents.sources.layouts.values import Value, read_value
 Spans = list[tuple[int, int] | None]
 
 
-def read_line(program: Program, line: bytes) -> Spans:
+class Taken(NamedTuple):
+    """A line taken apart.
+
+    Attributes:
+        spans: of each slot.
+        times: of slots with times, what these are in ms.
+    """
+
+    spans: Spans
+    times: dict[int, int]
+
+
+def read_line(program: Program, line: bytes) -> Taken:
     """Take a line apart.
 
     Args:
@@ -30,7 +44,7 @@ def read_line(program: Program, line: bytes) -> Spans:
     except Misfit as misfit:
         misfit.step = reader.number
         raise
-    return reader.spans
+    return Taken(reader.spans, reader.times)
 
 
 class _Reader:
@@ -38,6 +52,7 @@ class _Reader:
         self.program = program
         self.line = line
         self.spans: Spans = [None] * len(program.slots)
+        self.times: dict[int, int] = {}
         self.has_ident = False
         #: Of the step that is being taken.
         self.number = 0
@@ -76,6 +91,8 @@ class _Reader:
                 raise Misfit(value.next, step.shown, f"{self._text(known).decode(errors='replace')!r}, as before")
             if value.begin >= 0:
                 self.spans[step.slot] = span
+            if value.ms is not None:
+                self.times[step.slot] = value.ms
         return value.next
 
     def _text(self, span: tuple[int, int]) -> bytes:
@@ -83,9 +100,11 @@ class _Reader:
 
     def _loose(self, step: Step, number: int, at: int) -> None:
         """Read a text whose writer escapes nothing: it ends at the rightmost quote behind which the rest fits."""
-        before, place = list(self.spans), len(self.line)
+        before, times, has_ident, place = list(self.spans), dict(self.times), self.has_ident, len(self.line)
         while (place := self.line.rfind(b'"', at, place)) >= at:
             self.spans = list(before)
+            self.times = dict(times)
+            self.has_ident = has_ident
             is_null = self.line[at:place] == b"-"
             try:
                 self._keep(step, Value(-1, -1, place) if is_null else Value(at, place, place))

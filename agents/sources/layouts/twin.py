@@ -17,10 +17,10 @@ from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import Field
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
-from elf.agents.sources.layouts.reading import Spans as LineSpans
-from elf.agents.sources.layouts.reading import read_line
+from elf.agents.sources.layouts.reading import Taken, read_line
 from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
-from elf.agents.sources.times.notations import Notation, read_time
+from elf.agents.sources.times.notations import Notation
+from elf.agents.sources.times.zones import NO_TIME
 
 
 class Twin:
@@ -48,7 +48,7 @@ class Twin:
                 except Misfit as misfit:
                     worst = max(worst, (misfit.at, -layout, misfit.step))
                     continue
-                _write(program, outputs, line, begin, found, rows, spans, times)
+                _write(outputs, found, begin, rows, spans, times)
                 layouts[rows] = layout
                 rows += 1
                 break
@@ -132,11 +132,9 @@ def decoded(program: bytes) -> tuple[Program, list[int]]:
 
 
 def _write(
-    program: Program,
     outputs: Sequence[int],
-    line: bytes,
+    found: Taken,
     begin: int,
-    found: LineSpans,
     row: int,
     spans: Sequence[Spans],
     times: npt.NDArray[np.int64],
@@ -144,17 +142,12 @@ def _write(
     """Write the values of a line that fits."""
     for out in spans:
         out[row] = -1
-    for slot, span in enumerate(found):
+    times[row] = NO_TIME
+    for slot, span in enumerate(found.spans):
         if span is not None and outputs[slot] == TIME_OUTPUT:
-            times[row] = _time_of(program, slot, line, span)
+            times[row] = found.times[slot]
         elif span is not None and outputs[slot] >= 0:
             spans[outputs[slot]][row] = span[0] + begin, span[1] + begin
-
-
-def _time_of(program: Program, slot: int, line: bytes, span: tuple[int, int]) -> int:
-    step = next(step for step in program.steps if step.slot == slot)
-    found = (read_time(notation, line, span[0], step.stops) for notation in step.notations)
-    return next(time[0] for time in found if time is not None and time[1] == span[1])
 
 
 def _numbers(

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from elf.agents.sources.layouts.hosts import is_authority
 
 _BIGINT = 2**63
+#: No integer of 64 bits has more digits, and Python reads but 4,300 of them.
+_DIGITS_MAX = 19
 _METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _REQUEST = re.compile(rb"(" + _METHOD + rb") (.+) ([A-Z]+/[0-9](?:\.[0-9])?)", re.S)
 _ABSOLUTE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?]*)", re.S)
@@ -30,7 +32,12 @@ class Request(NamedTuple):
 
 def integer(text: bytes) -> int | None:
     """Return an integer; None if it is beyond 64 bits. `-` is 0."""
-    value = 0 if text == b"-" else int(text)
+    if text == b"-":
+        return 0
+    digits = text.lstrip(b"+-").lstrip(b"0") or b"0"
+    if len(digits) > _DIGITS_MAX:
+        return None
+    value = -int(digits) if text.startswith(b"-") else int(digits)
     return value if -_BIGINT <= value < _BIGINT else None
 
 

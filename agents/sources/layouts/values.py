@@ -65,11 +65,13 @@ class Value(NamedTuple):
         begin: where its text begins; -1 if it is null.
         end: where its text ends.
         next: where the line goes on.
+        ms: of a time, as `elf.agents.sources.times.notations.read_time` has it.
     """
 
     begin: int
     end: int
     next: int
+    ms: int | None = None
 
 
 def read_value(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
@@ -198,7 +200,7 @@ def _time(step: Step, line: bytes, at: int) -> Value:
     for notation in step.notations:
         found = read_time(notation, line, at, step.stops)
         if found is not None and (found[1] == len(line) or line[found[1]] in step.stops):
-            return Value(at, found[1], found[1])
+            return Value(at, found[1], found[1], found[0])
     raise Misfit(at, step.shown, f"a time such as {' or '.join(notation.example for notation in step.notations)}")
 
 

@@ -47,7 +47,7 @@ class Kernels(Protocol):
             block: the lines.
             ends: of all of them.
             spans: of each output of the programs where its values are; room for all lines.
-            times: the event times, as `read_time` has them; room for all lines.
+            times: the event times, as `read_time` has them, `NO_TIME` of lines that say none; room for all lines.
             layouts: of each line that fits the number of its program; room for all lines.
             misfits: the lines that fit no program; room for all lines.
 

@@ -183,8 +183,9 @@ class _Clock:
             if days is None:
                 return None
             minutes = (days * 24 + hour) * 60 + values["M"] - self.offset_minutes
-            self.whole_ms = (minutes * 60 + values["S"]) * 1000 + self.part_ns // 1_000_000
-        return self.whole_ms if LEAST_MS <= self.whole_ms <= MOST_MS else None
+            self.whole_ms = (minutes * 60 + values["S"]) * 1000
+        ms = self.whole_ms + self.part_ns // 1_000_000
+        return ms if LEAST_MS <= ms <= MOST_MS else None
 
     def _digits(self, count: int) -> int | None:
         text = self.line[self.at : self.at + count]
@@ -284,10 +285,11 @@ class _Clock:
         self.whole_ms = number // per_ms if per_ms else number * 1000
         if digits > 14:
             return True
-        if not self._fraction():
-            return False
-        self.whole_ms += 0 if per_ms else self.part_ns // 1_000_000
-        return True
+        known = self.part_ns
+        fits = self._fraction()
+        if per_ms:
+            self.part_ns = known
+        return fits
 
     def _hexadecimal(self) -> bool:
         text = self.line[self.at : self.at + 8]

@@ -1,0 +1,188 @@
+/* Numbers and durations: which texts are some, and what they are worth. elf.agents.sources.layouts.typed defines it. */
+#include <float.h>
+#include <math.h>
+
+#include "lines.h"
+
+/* So many digits fit in 64 bits, whatever they are. */
+#define DIGITS_MAX 19
+/* A double holds all integers up to here, and all powers of ten up to that one: one division or product of the two is
+ * rounded once, so rightly. */
+#define EXACT_MAX (UINT64_C(1) << 53)
+#define EXACT_POWER_MAX 22
+
+static const double powers[EXACT_POWER_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+static inline const uint8_t *skip_sign(const uint8_t *at, const uint8_t *end)
+{
+    return at < end && (*at == '+' || *at == '-') ? at + 1 : at;
+}
+
+int is_integer(const uint8_t *at, const uint8_t *end)
+{
+    at = skip_sign(at, end);
+    return at < end && all_of(DIGIT, at, end);
+}
+
+int is_number(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *whole = skip_sign(at, end), *point = class_end(DIGIT, whole, end), *part_end = point;
+    ptrdiff_t digits = point - whole;
+    if (point < end && *point == '.') {
+        part_end = class_end(DIGIT, point + 1, end);
+        digits += part_end - point - 1;
+    }
+    if (digits == 0)
+        return 0;
+    if (part_end == end)
+        return 1;
+    if (*part_end != 'e' && *part_end != 'E')
+        return 0;
+    return is_integer(part_end + 1, end);
+}
+
+const uint8_t *unit_of(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *whole = skip_sign(at, end), *point = class_end(DIGIT, whole, end);
+    if (point == whole)
+        return NULL;
+    if (point == end || *point != '.')
+        return point;
+    const uint8_t *part_end = class_end(DIGIT, point + 1, end);
+    return part_end > point + 1 ? part_end : point;
+}
+
+int is_duration(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *unit = unit_of(at, end);
+    return unit != NULL && in_seconds(0, unit, end) == 0;
+}
+
+double in_seconds(double number, const uint8_t *unit, const uint8_t *end)
+{
+    if (unit == end || same(unit, end, "ms"))
+        return number / 1e3;
+    if (same(unit, end, "s"))
+        return number;
+    if (same(unit, end, "us") || same(unit, end, "\xc2\xb5s") || same(unit, end, "\xce\xbcs"))
+        return number / 1e6;
+    if (same(unit, end, "ns"))
+        return number / 1e9;
+    if (same(unit, end, "m"))
+        return number * 60;
+    return same(unit, end, "h") ? number * 3600 : NAN;
+}
+
+/* Read digits behind those that have been read; how many are not zeros at the front. */
+static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, uint64_t *digits, int *count)
+{
+    for (; at < end && is(DIGIT, *at); at++) {
+        if (*count > 0 || *at != '0')
+            ++*count;
+        if (*count <= DIGITS_MAX)
+            *digits = 10 * *digits + (uint64_t)(*at - '0');
+        else
+            *count = DIGITS_MAX + 1;
+    }
+    return at;
+}
+
+/* Read an integer of 64 bits; 0: it has more. */
+static int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
+{
+    const uint8_t *begin = skip_sign(at, end);
+    int is_negative = *at == '-', count = 0;
+    uint64_t digits = 0, most = (uint64_t)INT64_MAX + (uint64_t)is_negative;
+    take_digits(begin, end, &digits, &count);
+    *out = 0;
+    if (count > DIGITS_MAX || digits > most)
+        return 0;
+    *out = (int64_t)(is_negative ? 0 - digits : digits);
+    return 1;
+}
+
+ptrdiff_t read_integers(const Block *block, const Spans *spans, int64_t *out, uint8_t *valid)
+{
+    ptrdiff_t unfit = 0;
+    for (ptrdiff_t row = 0; row < spans->rows; row++) {
+        const uint8_t *at, *end;
+        int64_t value = 0;
+        int has = text_at(block, spans, row, &at, &end);
+        if (has < 0)
+            return BAD;
+        if (has && !(end - at == 1 && *at == '-')) {
+            if (!is_integer(at, end))
+                return BAD;
+            has = in_64_bits(at, end, &value);
+            unfit += !has;
+        }
+        out[row] = value;
+        put_bit(valid, row, has);
+    }
+    return unfit;
+}
+
+/* The power of ten that an exponent says; some that no double has if it is beyond all of them. */
+static ptrdiff_t exponent_of(const uint8_t *at, const uint8_t *end)
+{
+    int is_negative = *at == '-', count = 0;
+    uint64_t digits = 0;
+    take_digits(skip_sign(at, end), end, &digits, &count);
+    ptrdiff_t power = count > 4 ? 9999 : (ptrdiff_t)digits;
+    return is_negative ? -power : power;
+}
+
+/* Read a number that can be rounded rightly in one operation; 0: it cannot. */
+static int read_exactly(const uint8_t *at, const uint8_t *end, double *out)
+{
+    int is_negative = *at == '-', count = 0;
+    uint64_t digits = 0;
+    ptrdiff_t power = 0;
+    at = take_digits(skip_sign(at, end), end, &digits, &count);
+    if (at < end && *at == '.') {
+        const uint8_t *part = at + 1;
+        at = take_digits(part, end, &digits, &count);
+        power = part - at;
+    }
+    if (at < end)
+        power += exponent_of(at + 1, end);
+    if (FLT_EVAL_METHOD != 0 || count > DIGITS_MAX || digits > EXACT_MAX || power < -EXACT_POWER_MAX ||
+        power > EXACT_POWER_MAX)
+        return 0;
+    double value = power < 0 ? (double)digits / powers[-power] : (double)digits * powers[power];
+    *out = is_negative ? -value : value;
+    return 1;
+}
+
+ptrdiff_t read_decimals(const Block *block, const Spans *spans, int is_duration_kind, double *out, uint8_t *valid,
+                        ptrdiff_t *hard)
+{
+    ptrdiff_t unfit = 0;
+    *hard = 0;
+    for (ptrdiff_t row = 0; row < spans->rows; row++) {
+        const uint8_t *at, *end;
+        double value = 0;
+        int has = text_at(block, spans, row, &at, &end);
+        if (has < 0 || (has && !(is_duration_kind ? is_duration(at, end) : is_number(at, end))))
+            return BAD;
+        if (has) {
+            const uint8_t *unit = is_duration_kind ? unit_of(at, end) : end;
+            if (!read_exactly(at, unit, &value)) {
+                value = NAN;
+                ++*hard;
+            } else if (is_duration_kind) {
+                value = in_seconds(value, unit, end);
+            }
+            if (isinf(value)) {
+                value = 0;
+                has = 0;
+                unfit++;
+            }
+        }
+        out[row] = value;
+        put_bit(valid, row, has);
+    }
+    return unfit;
+}

@@ -1,0 +1,195 @@
+/* Programs as kernels run them: decoded, checked, and with tables of what ends a value
+ * (elf.agents.sources.layouts.program). */
+#ifndef LINES_PROGRAM_H
+#define LINES_PROGRAM_H
+
+#include "lines.h"
+#include "vectors.h"
+
+enum Op { LITERAL = 1, FIELD, PART, END, OPS };
+
+/* As in elf.agents.sources.layouts.kinds. */
+enum Kind {
+    WORDS = 1,
+    QUOTED,
+    QTEXT,
+    QREQUEST,
+    LOOSE,
+    BRACED,
+    IP,
+    ADDR,
+    HOST,
+    ADDRESSES,
+    UPSTREAMS,
+    STATUSES,
+    NUMBERS,
+    IDENTS,
+    USER,
+    REQUEST,
+    METHOD,
+    PROTOCOL,
+    URI,
+    QUERY,
+    STATUS,
+    INT,
+    BYTES,
+    NUMBER,
+    DURATION,
+    HEXADECIMAL,
+    STREAM,
+    PART_OF_LINE,
+    TIME,
+    REST,
+    KINDS
+};
+
+#define NO_OUTPUT -1
+#define TIME_OUTPUT -2
+
+typedef struct {
+    const uint8_t *at;
+    size_t size;
+} Text;
+
+/* A value of a line. */
+typedef struct {
+    const uint8_t *begin, *end; /* NULL: null */
+    int64_t ms;                 /* of a time */
+} Value;
+
+typedef struct {
+    const uint8_t *begin, *end;
+    int has_ident;          /* so that a user's name is one word */
+    const uint8_t *stopped; /* where it stops to fit */
+} Line;
+
+/* A literal of a notation, or one of its codes. */
+typedef struct {
+    uint8_t code; /* 0: a literal */
+    Text text;
+} TimeItem;
+
+typedef struct {
+    TimeItem *items;
+    size_t count;
+    size_t ahead;  /* bytes behind a time of it, up to which it may depend on them */
+    size_t beyond; /* bytes behind where it turned out to be no time of it, up to which that may depend on them */
+} Notation;
+
+/* The newest time that was read: a line whose bytes are the same, up to the last that was looked at, has the same. */
+#define REMEMBERED_BYTES (4 * VECTOR_BYTES)
+typedef struct {
+    size_t looked_at; /* 0: none */
+    size_t size;
+    size_t quick;   /* the same, if it is at most two vectors; else more than any line has */
+    Hits wanted[2]; /* hits of these bytes */
+    int64_t ms;
+    uint8_t text[REMEMBERED_BYTES];
+} Remembered;
+
+typedef struct Step Step;
+/* Where the line goes on, or NULL: there is no value of its kind, and the line says where it stops. */
+typedef const uint8_t *(*Reader)(Step *step, Line *line, const uint8_t *at, Value *value);
+
+/* What a step does; of fields, of which kinds the most frequent values are read without calling the reader. */
+enum Code {
+    DO_LITERAL,
+    DO_PART,
+    DO_END,
+    DO_LOOSE,
+    DO_READ,
+    DO_QUOTED,
+    DO_REQUEST,
+    DO_WORD,
+    DO_PEER,
+    DO_HOST,
+    DO_IDENT,
+    DO_USER,
+    DO_STATUS,
+    DO_DIGITS,
+    DO_NUMBER,
+    DO_TIME
+};
+
+#define MARKS 2
+
+struct Step {
+    Reader read;
+    uint8_t code, kind;
+    uint8_t quoted, pads;
+    uint8_t before_port;       /* a colon comes after what may hold colons */
+    uint8_t marks;             /* how many bytes end it; more than MARKS: see `ends` */
+    uint8_t ends_at_quote;     /* a quote does, and nothing else */
+    uint8_t then_size;         /* of the literal that comes next, if it is one of up to eight bytes; else 0 */
+    int output;                /* where the value goes as soon as it is read */
+    int kept;                  /* which of the values that are kept; -1: none */
+    uint64_t word, mask;       /* the first bytes of its text, and which of eight they are */
+    uint64_t then, then_mask;  /* of the literal that comes next */
+    uint64_t after_word, after_mask; /* of the text that comes after the field */
+    const uint8_t *stops;      /* a bitmap of 256 bits */
+    size_t skip;
+    Text text, after;
+    Notation *notations;
+    size_t notation_count;
+    Remembered newest;
+    uint8_t mark[MARKS][VECTOR_BYTES]; /* each as often as a vector has bytes */
+    uint8_t ends[256];                 /* which bytes end a value that knows nothing of itself */
+};
+
+typedef struct {
+    uint8_t *bytes; /* what the texts are in */
+    Step *steps;
+    size_t step_count;
+    Notation *notations;
+    TimeItem *items;
+    int is_open;
+    int may_lack; /* a line may have no value for some output */
+    /* Values that are kept until the line fits: those of which there are several that have to be the same, and those
+     * behind a text that may end at several quotes. */
+    size_t kept;
+    int *outputs; /* of each of them */
+    Value *found, *before;
+} Program;
+
+/* DONE, BAD or NO_MEMORY; in any case there is something to close. Outputs are below `outputs`. */
+int open_program(Program *program, const uint8_t *bytes, size_t size, ptrdiff_t outputs);
+void close_program(Program *program);
+
+static inline int is_stop(const Step *step, uint8_t byte)
+{
+    return step->stops[byte / 8] >> byte % 8 & 1;
+}
+
+/* Whether a value may end here, which nothing but the line's end or a stop ends. */
+static inline int ends_here(const Step *step, const Line *line, const uint8_t *at)
+{
+    return at == line->end || is_stop(step, *at);
+}
+
+static inline const uint8_t *misfit(Line *line, const uint8_t *at)
+{
+    line->stopped = at;
+    return NULL;
+}
+
+/* A text that is null if it is "-". */
+static inline void put_text(Value *value, const uint8_t *begin, const uint8_t *end)
+{
+    value->begin = end - begin == 1 && *begin == '-' ? NULL : begin;
+    value->end = end;
+}
+
+/* enclosed.c: what reads values of a kind that steps do not read themselves. */
+Reader reader_of(int kind, int quoted);
+/* runs.c: of the kinds that end at what may follow. */
+Reader run_reader(int kind, int quoted);
+/* lists.c, users.c, times.c. */
+const uint8_t *read_list(Step *step, Line *line, const uint8_t *at, Value *value);
+const uint8_t *read_user(Step *step, Line *line, const uint8_t *at, Value *value);
+const uint8_t *read_time(Step *step, Line *line, const uint8_t *at, Value *value);
+
+/* times.c: DONE or BAD; how many items a pattern has, and what they are. */
+int count_items(Text pattern, size_t *count);
+void put_notation(Notation *notation, Text pattern, TimeItem *items);
+
+#endif
