@@ -56,7 +56,7 @@ class Lines(msgspec.Struct, frozen=True):
 
 
 def clean(chunk: bytes, word: str = "") -> Lines:
-    """Repair what is not a plain line of text, except for its encoding, which `split` and `valid_utf8` see to.
+    """Repair what is not a plain line of text, except for its encoding, which `valid_utf8` sees to.
 
     Args:
         chunk: whole lines; the last newline may be missing.
@@ -199,30 +199,6 @@ def _only_within(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
         return None
     # A word with its byte k set is 2 ** 8k: multiplied by this constant, its top byte is k.
     return ((words * np.uint64(0x0001020304050607)) >> np.uint64(56)).astype(np.int64)
-
-
-def split(data: bytes) -> tuple[pl.Series, int]:
-    """Split lines into a text column, one row a line, and the number of rows that were no valid UTF-8.
-
-    Rows are places in the data and nothing else: a reader of files would take a line that begins as compressed data do
-    for a file, and one line for thousands. O(bytes), without copying them where all are valid.
-    """
-    if not data.isascii():
-        with contextlib.suppress(pl.exceptions.ComputeError):
-            return _between(data, pl.Binary()).cast(pl.String), 0
-        data, bad_encoding = valid_utf8(data)
-        return _between(data), bad_encoding
-    return _between(data), 0
-
-
-def _between(data: bytes, kind: pl.DataType | None = None) -> pl.Series:
-    """Make a column of what lies between newlines; the data and the kind are as for `rows`."""
-    ends = line_ends(data)
-    # Each line and each newline is a row of its own, of which every other one is kept.
-    bounds = np.zeros(2 * ends.size + 1, dtype=np.int64)
-    bounds[1::2] = ends
-    bounds[2::2] = ends + 1
-    return rows(data, bounds, kind).gather_every(2)
 
 
 def bounds(ends: Ends, size: int) -> Ends:

@@ -14,25 +14,7 @@ from hypothesis import strategies as st
 from elf.agents.sources import lines as lines_module
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.format import make_format, parse_chunk
-from elf.agents.sources.lines import LINE_BYTES_MAX, clean, line_ends, split, valid_utf8
-
-TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=12))
-
-
-@given(TEXTS)
-def test_split(texts: list[str]) -> None:
-    data = "".join(f"{text}\n" for text in texts).encode()
-    lines, bad_encoding = split(data)
-    assert lines.to_list() == texts
-    assert bad_encoding == 0
-
-
-@given(st.lists(st.binary(max_size=6).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b"")), max_size=6))
-def test_split_repairs_what_is_no_utf8(lines: list[bytes]) -> None:
-    texts, bad_encoding = split(b"".join(line + b"\n" for line in lines))
-    assert texts.to_list() == [line.decode("utf-8", "replace") for line in lines]
-    assert bad_encoding == sum(line.decode("utf-8", "replace").encode() != line for line in lines)
-
+from elf.agents.sources.lines import LINE_BYTES_MAX, clean, line_ends, valid_utf8
 
 #: What files begin with that somebody might take for compressed, packed, or in another encoding.
 MAGIC = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"x^", b"\x78\x9c", b"\x78\xda", b"BZh9", b"PK\x03\x04"]
@@ -47,15 +29,6 @@ ODD_LINES = st.builds(
 )
 #: One of each kind there is.
 FORMATS = ["json", "combined", "common", '$remote_addr [$time_iso8601] "$request" $status $request_time', "%h %{X}i %t"]
-
-
-@given(st.lists(ODD_LINES, max_size=6).map(b"\n".join) | st.binary(max_size=99))
-@example(zlib.compress(b"9\n" * 5_000))
-def test_as_many_rows_as_lines_whatever_these_begin_with(data: bytes) -> None:
-    for whole in (clean(data).data, data.rpartition(b"\n")[0] + b"\n"):
-        rows, bad_encoding = split(whole)
-        assert rows.to_list() == whole.decode("utf-8", "replace").split("\n")[:-1]
-        assert bad_encoding <= rows.len()
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -187,7 +187,11 @@ def test_utf16_may_begin_at_its_end(tmp_path: Path) -> None:
     assert drain(tail) == b"new\n"
 
 
-@pytest.mark.parametrize("front", [PACK[".gz"](b"forged\n" * 99), PACK[".bz2"](b"forged\n"), b"\xff\xfea\0\n\0"])
+@pytest.mark.parametrize(
+    "front",
+    [PACK[".gz"](b"forged\n" * 99), PACK[".bz2"](b"forged\n"), b"\xff\xfea\0\n\0"],
+    ids=["gzip", "bzip2", "UTF-16"],
+)
 def test_strangers_decide_on_the_front_of_no_log(tmp_path: Path, front: bytes) -> None:
     """What people push is in a file of our own, and the first line of a log is of its first visitor."""
     spool, log = tmp_path / "push.log", tmp_path / "a.log"
