@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from elf.agents.errors import JobError
 from elf.agents.wire.result import json_rows
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
-from elf.cli.mistakes import explained, load_job
+from elf.cli.mistakes import explained, load_job, written
 from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
@@ -24,7 +23,9 @@ INPUT = "Log files, compressed or not; - for standard input; repeatable. Each fi
 
 
 def run(
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job: TOML, or bare SQL in a .sql file.")],
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="A job: TOML, or SQL in a .sql file; a query itself; - for stdin.")
+    ],
     inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help=INPUT)],
     once: Annotated[
         bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
@@ -68,8 +69,9 @@ def run(
     zone = zone_of(time_zone)
     if formats:
         format_of(Reading(formats, time or "ts"), zone)
-    with explained(job):
-        definition = load_job(job)
+    file, text = written(job)
+    with explained(file, text=text):
+        definition = load_job(file, text)
         found = find_inputs(inputs)
         reading = reading_of(found.files, formats, time)
         format_of(reading, zone)

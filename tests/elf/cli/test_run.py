@@ -171,3 +171,13 @@ def test_a_mistake_beside_a_function_in_a_file_is_told_and_not_its_lack_of_a_sig
     (tmp_path / "a.log").write_text('{"ts": 1795589180000, "path": "/a"}\n')
     result = run("run", "--input", tmp_path / "a.log", job)
     assert result.exit_code == 2 and "nope" in result.stderr and "not signed" not in result.stderr
+
+
+def test_a_query_may_be_the_argument_itself_or_come_through_a_pipe(folder: Path) -> None:
+    query = "SELECT product, count(*) AS n FROM clicks GROUP BY product" + " " * 300
+    direct = run("run", "--input", folder / "a.log", query)
+    assert direct.exit_code == 0 and len(direct.stdout.splitlines()) == 2
+    piped = CliRunner().invoke(app, ["run", "--input", str(folder / "a.log"), "-"], input=query)
+    assert (piped.exit_code, piped.stdout) == (0, direct.stdout)
+    wrong = run("run", "--input", folder / "a.log", "SELECT prodct FROM clicks GROUP BY prodct")
+    assert wrong.exit_code == 2 and "query.sql:1:8: the lines have no column 'prodct'" in wrong.stderr
