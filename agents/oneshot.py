@@ -6,11 +6,9 @@ PAOs of all keys, never the events. Every window with events is evaluated; nothi
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -25,19 +23,17 @@ from elf.agents.language.iteration import check_size
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters
-from elf.agents.sources.families import matched_files, why_no_log
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
-from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.misfits import NO_OBJECTS, advice
-from elf.agents.sources.readers import open_reader
 from elf.agents.worker.poison import insert_whatever, parse_whatever
 from elf.cbt.schema import INTERVAL
 from elf.cbt.tree import BufferTree
 
 CHUNK_BYTES = 4 << 20
-#: From the first file that has lines; the types of undeclared columns are inferred from these.
-SAMPLE_BYTES = 1 << 20
+#: Of a file all lines of which a filter rules out: so many are parsed to see whether any is an event at all.
+LOOKED_AT_BYTES = 128 << 10
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 
@@ -50,18 +46,18 @@ class Outcome:
 
     frame: pl.DataFrame
     counters: Counters
-    files: int
+    inputs: Inputs
     #: The first rejected line, cut, and why; None when there was none.
     rejected: tuple[bytes, str] | None = None
-    #: What would be right, if all lines were rejected, or those that the pre-filter skipped would have been.
-    advice: str | None = None
+    #: What would be right for each file no line of which is an event: all rejected, or skipped and would have been.
+    misfits: Mapping[str, str] = field(default_factory=dict)
     #: Events left out, because the job's expressions or functions fail on them.
     failed: int = 0
 
 
 def evaluate(
     definition: Definition,
-    inputs: Sequence[str],
+    inputs: Sequence[str] | Inputs,
     format: str | Sequence[str],
     columns: Mapping[str, SqlType] | None = None,
     time: str = "ts",
@@ -71,50 +67,76 @@ def evaluate(
 
     Args:
         definition: the job; its source's name does not matter here.
-        inputs: file names or globs; names ending in .gz are decompressed.
+        inputs: names, globs, or `-` for standard input; what is compressed is decompressed.
         format: as in a source's settings.
         columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
         time: JSON field with the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is.
 
     Raises:
-        JobError: no file matches, or one cannot be read.
+        JobError: no file matches, or one that is named cannot be read.
+        DamagedError: one that a glob matches cannot be read to its end.
         JobSpecError: the job cannot run as written.
         ConfigError: the format is none of ours.
     """
-    files = _expand(inputs)
+    found = inputs if isinstance(inputs, Inputs) else find_inputs(inputs)
     parser = make_format(format, time=time, zone=zone)
     # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
     functions = Runners(None)
-    plan = compile_job(definition, _types(definition, parser, columns or {}, files), functions.admit)
+    plan = compile_job(definition, _types(definition, parser, columns or {}, found.files), functions.admit)
     try:
-        return _evaluated(plan, parser, files)
+        return _evaluated(plan, parser, found)
     finally:
         functions.close()
 
 
-def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
+def _evaluated(plan: Plan, parser: Format, found: Inputs) -> Outcome:
     taker, failed = _Taker(plan), 0
-    counters, rejected = Counters(), None
-    for _, (parts,) in _gathered(plan, parser, files):
+    ends: dict[str, Counters] = {}
+    rejected: dict[str, tuple[bytes, str]] = {}
+    for file, (parts,) in _gathered(plan, parser, found.files):
         for part in parts:
-            counters += part.counters
-            rejected = rejected or next(iter(part.rejects), None)
+            ends[file] = ends.get(file, Counters()) + part.counters
+            if part.rejects:
+                rejected.setdefault(file, part.rejects[0])
         events = events_of(parts)
         if events.height:
             failed += insert_whatever(taker, events)
-    said = None
-    if rejected is not None and not counters.parsed and not (counters.filtered and _any_event(parser, files)):
-        said = advice(parser, *rejected)
-    return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
+    misfits = {
+        file.name: said
+        for file in found.files
+        if file.name in ends and (said := _misfit(parser, file, ends[file.name], rejected.get(file.name)))
+    }
+    first = next(iter(rejected.values()), None)
+    counters = sum(ends.values(), Counters())
+    return Outcome(_rows(plan, taker.tree.snapshot()), counters, found, first, misfits, failed)
 
 
-def _gathered(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Gathered]:
+def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, str] | None) -> str | None:
+    """Say what would be right for a file no line of which is an event; None for others, and for one without lines.
+
+    Where all lines but `rejected` ones were skipped unparsed, its first lines tell.
+    """
+    if ends.parsed or not ends.read:
+        return None
+    if ends.filtered:
+        front = file.front()
+        if rejected is None:
+            front = front[: front.rfind(b"\n", 0, LOOKED_AT_BYTES) + 1] or front
+        parts = list(parse_whatever(parser, parser.keep(front), {}))
+        if any(part.counters.parsed for part in parts):
+            return None
+        rejected = rejected or next(part.rejects[0] for part in parts if part.rejects)
+    assert rejected is not None
+    return advice(parser, *rejected)
+
+
+def _gathered(plan: Plan, parser: Format, files: Sequence[Input]) -> Iterator[Gathered]:
     """Yield what the lines of each file are, as many at a time as are worth it."""
     lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
     for file in files:
-        for chunk in _chunks(file):
-            lines.add(file, chunk)
+        for chunk in file.chunks(CHUNK_BYTES):
+            lines.add(file.name, chunk)
             if lines.is_enough:
                 yield from lines.take()
     yield from lines.take()
@@ -152,7 +174,7 @@ def parse_columns(text: str) -> dict[str, SqlType]:
 
 
 def _types(
-    definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[str]
+    definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[Input]
 ) -> dict[str, SqlType]:
     """Find the type of every column the query reads: given, declared by the job, fixed by the format, or inferred."""
     if definition.joined is not None:
@@ -218,54 +240,6 @@ def _window_ends(plan: Plan, ordered: pl.DataFrame) -> list[int]:
     return list(map(int, np.unique(ends)))
 
 
-def _expand(inputs: Sequence[str]) -> list[str]:
-    """Resolve globs; every one must match, or a typing error would look like an empty result."""
-    files: dict[str, None] = {}
-    for pattern in inputs:
-        if reason := why_no_log(pattern):
-            raise JobError(f"{pattern}: {reason}")
-        # What is named and not matched may be a device: /dev/null is empty.
-        found = sorted(matched_files(pattern)) if glob.has_magic(pattern) else glob.glob(pattern)
-        if not found:
-            raise JobError(f"no file matches {pattern!r}")
-        files |= dict.fromkeys(found)
-    return list(files)
-
-
-def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Yield a file's text in chunks of whole lines; the last line may lack its newline.
-
-    Of a line longer than a chunk only the front is kept, more than the formats take of it anyway.
-    """
-    try:
-        with contextlib.closing(open_reader(file)) as reader:
-            offset, held = 0, b""
-            while text := reader.read_at(offset, chunk_bytes):
-                offset += len(text)
-                whole, newline, rest = text.rpartition(b"\n")
-                if not newline:
-                    held = (held + rest)[: max(chunk_bytes, LINE_BYTES_MAX + 1)]
-                    continue
-                yield held + whole + newline
-                held = rest
-            if reader.fault:
-                raise JobError(f"{file}: {reader.fault}; mend it, or leave it out of the input")
-            if held:
-                yield held + b"\n"
-    except OSError as error:
-        raise JobError(f"{file}: {error.strerror or error}") from None
-
-
-def _any_event(parser: Format, files: Sequence[str]) -> bool:
-    """Whether any of the first lines of any file is an event, which the pre-filter may have skipped unparsed."""
-    fronts = (next(_chunks(file, SAMPLE_BYTES), b"") for file in files)
-    parts = (part for front in fronts if front for part in parse_whatever(parser, parser.keep(front), {}))
-    return any(part.counters.parsed for part in parts)
-
-
-def _sample(files: Sequence[str]) -> bytes:
-    """Return the first lines of the first file that has any."""
-    for file in files:
-        for chunk in _chunks(file, SAMPLE_BYTES):
-            return chunk
-    return b""
+def _sample(files: Sequence[Input]) -> bytes:
+    """Return the first lines of the first file that has any, which show the types of columns that nobody declared."""
+    return next(filter(None, (file.front() for file in files)), b"")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # How long an example takes says more of what else the machine does than of the code; timings are scripts/bench's.
-settings.register_profile("untimed", deadline=None)
+# Half of the usual examples keep the suite short; scripts/properties looks as long as one likes.
+settings.register_profile("untimed", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
 settings.load_profile("untimed")
 
 

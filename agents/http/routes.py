@@ -16,7 +16,7 @@ from aiohttp import web
 
 from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, UnavailableError
-from elf.agents.http.bodies import read_body, require_type
+from elf.agents.http.bodies import UNREADABLE, lines_of_json, read_body, require_type
 from elf.agents.http.service import AgentService, Loaded
 from elf.agents.http.stream import send_results
 from elf.agents.language.durations import parse_duration_ms
@@ -35,8 +35,6 @@ STREAMS_MAX = 256
 FULL_S, UNREADY_S = 10, 2
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
-#: What bytes that are not the JSON that was asked for raise.
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
 
 
@@ -60,7 +58,7 @@ async def publish(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         body = msgspec.json.decode(await read_body(request), type=Publication)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise BadRequestError(f"the body is not what /v1/jobs takes: {error}") from None
     job = await _service(request).publish(body.definition, body.filename, body.name, body.creator)
     place = f"/v1/jobs/{job['creator']}/{job['name']}"
@@ -89,7 +87,7 @@ async def change_job(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         wanted = msgspec.json.decode(await read_body(request), type=Wanted)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         # The error names a wrong kind of change, or that there is none, and not those that there are.
         kinds = f"; change is one of {', '.join(get_args(Kind))}" if "change`" in str(error) else ""
         raise BadRequestError(f"the body is not a change of a job: {error}{kinds}") from None
@@ -137,7 +135,7 @@ async def route_query(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         body = msgspec.json.decode(await read_body(request), type=Question)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise BadRequestError(f'the body is no query of an application ({{"query": ...}}): {error}') from None
     return _json({"answer": await _service(request).route(creator, name, body.query)})
 
@@ -171,7 +169,7 @@ async def load_intervals(request: web.Request) -> web.Response:
     require_type(request, "application/msgpack")
     try:
         loaded = read_msgpack(await read_body(request), Loaded)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise BadRequestError(f"the body is not what a job's intervals are: {error}") from None
     return _json(await _service(request).load(creator, name, loaded))
 
@@ -205,6 +203,8 @@ async def ingest(request: web.Request) -> web.Response:
     """POST /v1/ingest/{source}."""
     require_type(request, *_NDJSON_TYPES)
     body = await read_body(request)
+    if request.content_type == "application/json":
+        body = await asyncio.to_thread(lines_of_json, body)
     if not body.strip():
         return _json({"accepted": 0})
     return _json({"accepted": await _service(request).ingest(request.match_info["source"], body)})

@@ -187,7 +187,7 @@ def _sample(patterns: Iterable[str]) -> bytes:
     # Any of them may be rotated away meanwhile, or be out of reach; the others tell the columns as well.
     for path in found:
         with contextlib.suppress(OSError):
-            files += [] if path.endswith(".gz") else [look_at(path)]
+            files.append(look_at(path))
     for file in sorted(files, key=lambda file: file.mtime_ns, reverse=True):
         with contextlib.suppress(OSError):
             lines = _last_lines(file.path)
@@ -197,10 +197,14 @@ def _sample(patterns: Iterable[str]) -> bytes:
 
 
 def _last_lines(path: str) -> bytes:
-    """Return the last whole lines of a file; raises OSError where it cannot be read."""
+    """Return the last whole lines of a file, or the first of one that is not plain.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with contextlib.closing(open_reader(path)) as reader:
-        size = os.fstat(reader.fd).st_size
-        tail = reader.read_at(max(0, size - SAMPLE_BYTES), SAMPLE_BYTES)
-    if size > SAMPLE_BYTES:
-        tail = tail[tail.find(b"\n") + 1 :]
-    return tail[: tail.rfind(b"\n") + 1]
+        begin = max(0, os.fstat(reader.fd).st_size - SAMPLE_BYTES) if reader.is_plain else 0
+        text = reader.read_at(begin, SAMPLE_BYTES)
+    if begin:
+        text = text[text.find(b"\n") + 1 :]
+    return text[: text.rfind(b"\n") + 1]

@@ -211,7 +211,7 @@ def is_all_there(positions: bytes) -> bool:
 
 def _is_there(place: Position) -> bool:
     """Tell whether a file is where it was, with the text that was read of it; of a compressed one we cannot tell."""
-    if place.done or place.path.endswith(".gz"):
+    if place.done or rotation.is_compressed_name(place.path):
         return False
     try:
         with open(place.path, "rb") as file:

@@ -72,15 +72,15 @@ def why_no_log(path: str) -> str | None:
     return "a pipe or a socket, not a file" if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
 
 
-def family_on_disk(live: str) -> list[Seen]:
-    """Return the regular files of a family that exist now, oldest first."""
+def family_on_disk(live: str, *, is_own: bool = False) -> list[Seen]:
+    """Return the regular files of a family that exist now, oldest first; `is_own`: they are ours."""
     folder, _, name = live.rpartition("/")
     files = []
     with contextlib.suppress(OSError), os.scandir(folder or "/") as entries:
         for entry in entries:
             if entry.name == name or rotation.is_rotated_name(entry.name, name):
                 with contextlib.suppress(OSError):
-                    files += [look_at(entry.path)] if entry.is_file() else []
+                    files += [look_at(entry.path, is_own=is_own)] if entry.is_file() else []
     return rotation.oldest_first(files, live)
 
 

@@ -10,8 +10,16 @@ import os
 from collections.abc import Callable
 
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.readers import Reader, key_of_open, open_reader
-from elf.agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
+from elf.agents.sources.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
+from elf.agents.sources.rotation import (
+    BEFORE_BYTES,
+    HEAD_BYTES,
+    Position,
+    Seen,
+    continues,
+    digest,
+    is_compressed_name,
+)
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
@@ -50,6 +58,11 @@ class Followed:
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
         self.size = 0
         self.reader: Reader | None = None
+        #: Whether its bytes are those of its text, and whether it is compressed: by its name, until it is opened.
+        self.compressed = is_compressed_name(seen.path)
+        self.is_plain = not self.compressed
+        #: Whether that was told by the front that the file has now. In files of our own it is whatever people push.
+        self._is_judged = True
         #: Size and time of the last change when the file was last looked at.
         self.looked: tuple[int, int] | None = None
         #: Hash of the first bytes that were read, and how many these are.
@@ -74,16 +87,19 @@ class Followed:
         )
 
     @property
-    def compressed(self) -> bool:
-        """Whether the file's size on disk says nothing about its text."""
-        return self.path.endswith(".gz")
-
-    @property
     def waiting(self) -> bool:
         """Whether there was text to read when the file was last looked at."""
         if self.done or self.looked is None:
             return False
-        return self.compressed or self.looked[0] > self.offset
+        if self.is_plain:
+            return self.looked[0] > self.offset
+        return self.compressed or self.looked != self._unchanged
+
+    def has_more(self, seen: Seen) -> bool:
+        """Tell whether a file that is done with has grown, as a look at it shows; a compressed one is whole."""
+        if self.is_plain:
+            return seen.size > self.offset
+        return not self.compressed and self.looked not in (None, (seen.size, seen.mtime_ns))
 
     def open(self) -> Reader:
         """Open the file, if it is not open, and check that it is the one we know.
@@ -92,23 +108,33 @@ class Followed:
             OSError: it cannot be opened.
             TruncatedError: its text before our offset has changed, or it lost some before any was read.
         """
-        if self.reader is None:
-            reader = open_reader(self.path)
+        reader = self.reader
+        if reader is None:
+            reader = open_reader(self.path) if self._limit is None else open_plain(self.path)
             status = os.fstat(reader.fd)
             if key_of_open(reader) != self.key:
                 reader.close()
                 raise FileNotFoundError(f"{self.path} was replaced between looking at it and opening it")
-            self.reader = reader
+            self._take(reader)
             if not self.offset and self.looked is not None and status.st_size < self.looked[0]:
                 self.looked = None
                 raise TruncatedError  # nothing was read that could be missed: it could not be opened before
+        elif not self.offset and not (self._is_judged and reader.is_decided):
+            reader = renewed(reader, self.path)
+            self._take(reader)
         if self._before is None:
-            if self.offset and not continues(self.position, None, self.reader.read_at):
+            if self.offset and not continues(self.position, None, reader.read_at):
                 raise TruncatedError
             count = min(BEFORE_BYTES, self.offset)
-            self._before = self.reader.read_at(self.offset - count, count)
+            self._before = reader.read_at(self.offset - count, count)
         self._restored = False
-        return self.reader
+        return reader
+
+    def _take(self, reader: Reader) -> None:
+        self.reader = reader
+        self.is_plain = reader.is_plain
+        self.compressed = reader.is_compressed
+        self._is_judged = True
 
     def close(self) -> None:
         """Close the file; its place is kept."""
@@ -131,10 +157,8 @@ class Followed:
         self._note_head(reader)
         if self.compressed:
             return
-        self.offset = self.size = os.fstat(reader.fd).st_size
-        self.in_line = self.size > 0 and reader.read_at(self.size - 1, 1) != b"\n"
-        count = min(BEFORE_BYTES, self.size)
-        self._before = reader.read_at(self.size - count, count)
+        self.size = os.fstat(reader.fd).st_size
+        self._go_to(reader, text_bytes(reader))
 
     def resume_cut(self) -> bool:
         """Go on in a file that was not written anew, but has lost its end, or some bytes, while nobody read it.
@@ -149,11 +173,15 @@ class Followed:
         head, head_bytes = self.head
         if self._limit is None and (head_bytes < HEAD_BYTES or digest(reader.read_at(0, head_bytes)) != head):
             return False
-        self.offset = min(self.offset, os.fstat(reader.fd).st_size)
-        self.in_line = self.offset > 0 and reader.read_at(self.offset - 1, 1) != b"\n"
-        count = min(BEFORE_BYTES, self.offset)
-        self._before = reader.read_at(self.offset - count, count)
+        self._go_to(reader, min(self.offset, text_bytes(reader)))
         return True
+
+    def _go_to(self, reader: Reader, offset: int) -> None:
+        """Go on at a place that may be in the middle of a line, whose rest is then skipped."""
+        count = min(BEFORE_BYTES, offset)
+        self._before = reader.read_at(offset - count, count)
+        self.offset = offset
+        self.in_line = self._before[-1:] not in (b"", b"\n")
 
     def begin_anew(self) -> int:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
@@ -163,6 +191,7 @@ class Followed:
         self.head = (digest(b""), 0)
         self._before = b""
         self._unchanged = None
+        self._is_judged = self._limit is not None
         return lost
 
     def read(self, bytes_max: int, *, half_line: bool = False) -> bytes:
@@ -187,7 +216,7 @@ class Followed:
         limit = None if self._limit is None else self._limit()
         while True:
             text = self._text(reader, bytes_max, limit)
-            if not self.compressed:
+            if self.is_plain:
                 self.size = max(self.size, status.st_size)
             fault = reader.fault if half_line else reader.damage
             # Of what ends in the middle, the last line is not half but cut.
@@ -212,15 +241,23 @@ class Followed:
         """Read from the offset on, then check that what lies before it is unchanged."""
         if limit is not None:
             count = max(0, min(count, limit - self.offset))
-        text = reader.read_at(self.offset, self._whole(reader, count))
         before = self._before or b""
-        if not self.compressed and reader.read_at(self.offset - len(before), len(before)) != before:
+        if self.compressed:
+            return reader.read_at(self.offset, count)
+        if not self.is_plain:
+            # In one go: what is transcoded can be asked for earlier text from the front on only.
+            text = reader.read_at(self.offset - len(before), len(before) + count)
+            if not text.startswith(before):
+                raise TruncatedError
+            return text[len(before) :]
+        text = reader.read_at(self.offset, self._whole(reader, count))
+        if reader.read_at(self.offset - len(before), len(before)) != before:
             raise TruncatedError
         return text
 
     def _whole(self, reader: Reader, count: int) -> int:
         """Shorten a read so that it ends with a line: cutting megabytes afterwards would copy them once more."""
-        if self.compressed or count <= _PEEK_BYTES:
+        if count <= _PEEK_BYTES:
             return count
         peek = reader.read_at(self.offset + count - _PEEK_BYTES, _PEEK_BYTES)
         end = peek.rfind(b"\n")

@@ -7,6 +7,7 @@ Values are as logged: `\xHH` and `\"` stay escaped. "-" is null, except for `byt
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import zoneinfo
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
-from elf.agents.sources.layouts.layout import TIME, Layout
+from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.lines import bounds, clean, line_ends, valid_utf8
@@ -96,6 +97,15 @@ class LayoutLines:
         events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
         counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
         return Parsed(events, counters, rejects.sample(), oddities)
+
+    def taken_apart(self, line: bytes) -> list[tuple[Field, int, int]]:
+        """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
+        for program in self._reader.programs:
+            with contextlib.suppress(Misfit):
+                spans = read_line(program, line)
+                found = [(field, *span) for field, span in zip(program.slots, spans, strict=True) if span is not None]
+                return sorted(found, key=lambda each: each[1])
+        return []
 
     def misfit(self, line: bytes) -> Misfit | None:
         """Say where a line stops to fit the layout that it fits furthest; None if it fits one."""

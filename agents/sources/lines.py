@@ -204,25 +204,25 @@ def _only_within(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
 def split(data: bytes) -> tuple[pl.Series, int]:
     """Split lines into a text column, one row a line, and the number of rows that were no valid UTF-8.
 
-    The CSV reader is by far the fastest splitter at hand (13 M lines a second), and checks the encoding on the way:
-    one column, no quoting, and a separator that does not occur.
+    Rows are places in the data and nothing else: a reader of files would take a line that begins as compressed data do
+    for a file, and one line for thousands. O(bytes), without copying them where all are valid.
     """
-    if not data:
-        return pl.Series("raw", [], dtype=pl.String), 0
-    if b"\x01" not in data and not data.startswith(_BOM):  # which the reader would take off
+    if not data.isascii():
         with contextlib.suppress(pl.exceptions.ComputeError):
-            # raise_if_empty would copy the data to see whether there are any.
-            frame = pl.read_csv(
-                data,
-                separator="\x01",
-                quote_char=None,
-                has_header=False,
-                schema={"raw": pl.String},
-                raise_if_empty=False,
-            )
-            return frame["raw"].fill_null("") if frame["raw"].has_nulls() else frame["raw"], 0
-    text, bad_encoding = valid_utf8(data)
-    return pl.Series("raw", text.decode().split("\n")[:-1], dtype=pl.String), bad_encoding
+            return _between(data, pl.Binary()).cast(pl.String), 0
+        data, bad_encoding = valid_utf8(data)
+        return _between(data), bad_encoding
+    return _between(data), 0
+
+
+def _between(data: bytes, kind: pl.DataType | None = None) -> pl.Series:
+    """Make a column of what lies between newlines; the data and the kind are as for `rows`."""
+    ends = line_ends(data)
+    # Each line and each newline is a row of its own, of which every other one is kept.
+    bounds = np.zeros(2 * ends.size + 1, dtype=np.int64)
+    bounds[1::2] = ends
+    bounds[2::2] = ends + 1
+    return rows(data, bounds, kind).gather_every(2)
 
 
 def bounds(ends: Ends, size: int) -> Ends:

@@ -1,17 +1,23 @@
-"""Random access to a log file's text: plain files, and gzip files at offsets of the decompressed text."""
+"""Random access to a log file's text, whatever it is on disk: plain, compressed, in UTF-16.
+
+What it is is decided once, when the file is opened, by its first bytes, and never by what a line looks like.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
-import zlib
 from typing import Protocol
 
-from elf.agents.sources.rotation import Seen
+from elf.agents.sources.compression import FRONT_BYTES, compression_of, refuse_archive
+from elf.agents.sources.forward import InflatingReader, PipeReader, Utf16Reader
+from elf.agents.sources.rotation import Seen, is_compressed_name
 
-_PIECE_BYTES = 64 << 10
-_CUT = "the gzip data end in the middle: the file was cut short"
-#: zlib's code for "a gzip header is expected".
-_GZIP = 31
+_PIECE_BYTES = 1 << 20
+#: What is read from where it stands, whatever it is.
+STANDARD_INPUT = "-", "/dev/stdin"
+_ARCHIVES = (".tar", ".tgz", ".zip")
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class Reader(Protocol):
@@ -20,6 +26,11 @@ class Reader(Protocol):
     fd: int
     #: Why there is no more text, if that is not the end of the file but damage.
     damage: str | None
+    #: Whether the file's bytes are those of the text.
+    is_plain: bool
+    is_compressed: bool
+    #: Whether what it is will not be judged otherwise once there are more bytes.
+    is_decided: bool
 
     @property
     def fault(self) -> str | None:
@@ -33,25 +44,105 @@ class Reader(Protocol):
 
 
 def open_reader(path: str) -> Reader:
-    """Open a file for reading by its name's ending.
+    """Open a log file that may be written still, by whoever visits the server, too.
+
+    So only what has a compressed file's name is decompressed, and nothing that grows too much by that; and only what
+    has an archive's name, too, is refused as one: the first line of a log begins as its visitor likes.
 
     Raises:
+        RefusedError: it can be no log, or this Python cannot decompress it.
         OSError: it cannot be opened.
     """
     # Without waiting: if the file was replaced by a FIFO, an open would wait for a writer, maybe for ever.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    return GzipReader(fd) if path.endswith(".gz") else PlainReader(fd)
+    plain = _open(path, os.O_NONBLOCK)
+    try:
+        return text_of(plain, may_inflate=_says_packed(path))
+    except BaseException:
+        plain.close()
+        raise
 
 
-def look_at(path: str) -> Seen:
-    """Return what the system says of a file.
+def open_input(path: str) -> Reader:
+    """Open a file that somebody asks about once: its first bytes alone say how it is compressed.
+
+    Raises:
+        RefusedError: as for `open_reader`.
+        OSError: it cannot be opened.
+    """
+    return _input(_open(path))
+
+
+def open_stream(path: str) -> Reader:
+    """Open what gives its bytes once, from where it stands: a pipe, a terminal, standard input; waits for its writer.
+
+    Raises:
+        RefusedError: as for `open_reader`.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.dup(0) if path in STANDARD_INPUT else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return _input(PipeReader(descriptor))
+
+
+def open_plain(path: str) -> Reader:
+    """Open a file of our own, whose bytes are its text; raises OSError if it cannot be opened."""
+    return _open(path, os.O_NONBLOCK)
+
+
+def text_of(source: PlainReader | PipeReader, *, may_inflate: bool, is_capped: bool = True) -> Reader:
+    """Return what reads the text of an open file, and closes it.
+
+    Args:
+        source: its bytes.
+        may_inflate: it is decompressed, or refused, if it begins as compressed files, or archives, do.
+        is_capped: what grows too much by that counts as damaged.
+
+    Raises:
+        RefusedError: as for `open_reader`; it is open still.
+    """
+    reader: Reader = source
+    kind = compression_of(source.read_at) if may_inflate else None
+    if kind is not None:
+        reader = InflatingReader(source, kind, is_capped=is_capped)
+    front = reader.read_at(0, FRONT_BYTES)
+    if may_inflate:
+        refuse_archive(front)
+    # A visitor may write the mark, but no NUL; of each character that ASCII has, one byte is.
+    encoding = _UTF_16.get(front[:2]) if 0 in front else None
+    if encoding is not None:
+        reader = Utf16Reader(reader, encoding)
+    reader.is_decided = reader is not source or len(front) == FRONT_BYTES
+    return reader
+
+
+def renewed(reader: Reader, path: str) -> Reader:
+    """Judge anew what an open log file is, of which no text counts yet; it is read through the one returned.
+
+    Raises:
+        RefusedError: as for `open_reader`; it is open still.
+    """
+    return text_of(PlainReader(reader.fd), may_inflate=_says_packed(path))
+
+
+def text_bytes(reader: Reader) -> int:
+    """Return how many bytes of text there are. O(text) unless the file is plain."""
+    if reader.is_plain:
+        return os.fstat(reader.fd).st_size
+    size = 0
+    while piece := reader.read_at(size, _PIECE_BYTES):
+        size += len(piece)
+    return size
+
+
+def look_at(path: str, *, is_own: bool = False) -> Seen:
+    """Return what the system says of a file; `is_own`: nobody but we write it.
 
     Raises:
         OSError: it is not there, or out of reach.
     """
     status = os.stat(path)
     device, inode = key_of(status)
-    return Seen(path=path, device=device, inode=inode, size=status.st_size, mtime_ns=status.st_mtime_ns)
+    size, mtime_ns = status.st_size, status.st_mtime_ns
+    return Seen(path=path, device=device, inode=inode, size=size, mtime_ns=mtime_ns, is_own=is_own)
 
 
 def key_of(status: os.stat_result) -> tuple[int, int]:
@@ -68,10 +159,13 @@ class PlainReader:
     """A file read as it is."""
 
     fault = None
+    damage: str | None = None
+    is_plain = True
+    is_compressed = False
+    is_decided = True
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.damage: str | None = None
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes from `offset`."""
@@ -82,73 +176,17 @@ class PlainReader:
         os.close(self.fd)
 
 
-class GzipReader:
-    """A gzip file, of one or many members, decompressed forward.
+def _says_packed(path: str) -> bool:
+    return is_compressed_name(path) or path.endswith(_ARCHIVES)
 
-    Keeps the text from the last asked offset on, so memory stays near the size of one read; asking for earlier text
-    starts again at the front. A file that is still being written ends, for now, where its data end.
-    """
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self._rewind()
+def _input(source: PlainReader | PipeReader) -> Reader:
+    try:
+        return text_of(source, may_inflate=True, is_capped=False)
+    except BaseException:
+        source.close()
+        raise
 
-    def _rewind(self) -> None:
-        self._raw_offset = 0
-        self._inflater = zlib.decompressobj(_GZIP)
-        self._pending = b""
-        self.damage: str | None = None
-        self._start = 0
-        self._text = bytearray()
 
-    @property
-    def fault(self) -> str | None:
-        """Why what was read is not all; once there is no more of it."""
-        is_cut = self._raw_offset > 0 and not self._inflater.eof
-        return self.damage or (_CUT if is_cut else None)
-
-    def read_at(self, offset: int, count: int) -> bytes:
-        """Return up to `count` bytes of text from `offset`."""
-        if offset < self._start:
-            self._rewind()
-        while self._start + len(self._text) < offset + count:
-            passed = min(offset - self._start, len(self._text))
-            del self._text[:passed]
-            self._start += passed
-            try:
-                piece = b"" if self.damage else self._inflate()
-            except zlib.error as error:
-                self.damage = f"damaged gzip data: {error}"
-                piece = b""
-            if not piece:
-                break
-            self._text += piece
-        begin = offset - self._start
-        return bytes(self._text[begin : begin + count])
-
-    def _inflate(self) -> bytes:
-        """Return the next piece of text; empty when there is no more data."""
-        while True:
-            if self._inflater.eof:
-                # The next member follows, maybe after padding with zeros.
-                member = (self._inflater.unused_data or self._raw()).lstrip(b"\0")
-                if not member:
-                    return b""
-                self._inflater = zlib.decompressobj(_GZIP)
-                self._pending = member
-            data = self._pending or self._raw()
-            if not data:
-                return b""
-            piece = self._inflater.decompress(data, _PIECE_BYTES)
-            self._pending = self._inflater.unconsumed_tail
-            if piece:
-                return piece
-
-    def _raw(self) -> bytes:
-        data = os.pread(self.fd, _PIECE_BYTES, self._raw_offset)
-        self._raw_offset += len(data)
-        return data
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self.fd)
+def _open(path: str, flags: int = 0) -> PlainReader:
+    return PlainReader(os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags))

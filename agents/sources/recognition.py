@@ -65,13 +65,18 @@ class Recognised(NamedTuple):
     guesses: tuple[Guess, ...]
 
 
-def recognise(sample: bytes) -> Recognised:
-    """Find the format of whole lines; the last one may lack its newline. O(formats * bytes)."""
-    text, _ = valid_utf8(clean(sample[:SAMPLE_BYTES]).data)
-    lines = [line for line in text.split(b"\n") if line][:_LINES_MAX]
+def recognise(sample: bytes, time: str | None = None) -> Recognised:
+    """Find the format of lines. O(formats * bytes).
+
+    Args:
+        sample: whole lines; the last one may lack its newline.
+        time: the field of objects that has the event time; None: any that is known for that.
+    """
+    lines = _lines(sample)
     if not lines:
         return Recognised(None, ())
-    guesses = [_object_guess(lines), *(_guess(name, lines) for name in _names())]
+    objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
+    guesses = [objects, *(_guess(name, lines) for name in _names())]
     good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
     if good:
         tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
@@ -82,6 +87,21 @@ def recognise(sample: bytes) -> Recognised:
         return Recognised(several, (several,))
     near = sorted((guess for guess in guesses if guess.fits), key=_rank, reverse=True)
     return Recognised(None, tuple(near[:_COVER_MAX]))
+
+
+def fitting(format: Format, sample: bytes) -> Guess:
+    """Return how many lines fit a format."""
+    lines = _lines(sample)
+    return Guess((format.name,), _fits(format, lines) if lines else 0, len(lines))
+
+
+def _lines(sample: bytes) -> list[bytes]:
+    """Return the first whole lines of a sample, clean, without those that are empty."""
+    whole = sample[:SAMPLE_BYTES]
+    if len(whole) < len(sample) or not whole.endswith(b"\n"):
+        whole = whole[: whole.rfind(b"\n") + 1] or whole
+    text, _ = valid_utf8(clean(whole).data)
+    return [line for line in text.split(b"\n") if line][:_LINES_MAX]
 
 
 def _names() -> list[str]:
@@ -98,12 +118,12 @@ def _guess(name: str, lines: Sequence[bytes]) -> Guess:
     return Guess((name,), _fits(make_format(name, zone=UTC), lines), len(lines))
 
 
-def _object_guess(lines: Sequence[bytes]) -> Guess:
+def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     """Return how many lines are objects with an event time, in the field that has it in most of them."""
     if not any(line.lstrip().startswith(b"{") for line in lines):
         return Guess((JSON,), 0, len(lines))
     guesses = [
-        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in TIME_FIELDS
+        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in fields
     ]
     return max(guesses, key=lambda guess: guess.fits)
 

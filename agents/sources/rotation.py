@@ -23,7 +23,10 @@ GONE_MAX = 64
 #: Names of live files whose rotated names are remembered.
 LIVE_NAMES_MAX = 1 << 10
 
-_SUFFIX = r"(?:[.\-_]\d[\dT:_.\-]*)?(?:\.(?:old|bak|\d+))?(?:\.gz)?"
+#: What names of compressed files end in; whether they are such, their first bytes tell.
+COMPRESSED = (".gz", ".xz", ".zst", ".bz2", ".lz4")
+_COMPRESSED = r"(?:\.(?:gz|xz|zst|bz2|lz4))?"
+_SUFFIX = r"(?:[.\-_]\d[\dT:_.\-]*)?(?:\.(?:old|bak|\d+))?" + _COMPRESSED
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +34,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         head: hash of its first `head_bytes` (at most `HEAD_BYTES`) bytes of text.
-        offset: bytes of text handed out; of a gzip file, of its decompressed text.
+        offset: bytes of text handed out; of a compressed file, of its decompressed text.
         before: hash of the `BEFORE_BYTES` before `offset` (fewer near the front).
         in_line: the offset is inside a huge line whose rest is to be skipped.
         done: the file was rotated away and read to its end.
@@ -49,13 +52,18 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as a look at its folder shows it."""
+    """A file as a look at its folder shows it.
+
+    Attributes:
+        is_own: nobody but we write it; its bytes are its text, whatever it begins with.
+    """
 
     path: str
     device: int
     inode: int
     size: int
     mtime_ns: int
+    is_own: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -68,10 +76,15 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def is_compressed_name(path: str) -> bool:
+    """Tell whether a file's name says that it is compressed."""
+    return path.endswith(COMPRESSED)
+
+
 def is_rotated_name(name: str, live: str) -> bool:
     """Tell whether a file of this name is one that `live` was rotated to.
 
-    >>> [is_rotated_name(n, "access.log") for n in ("access.log.1", "access.log-20261120.gz", "access-20261120.log")]
+    >>> [is_rotated_name(n, "access.log") for n in ("access.log.1", "access.log-20261120.xz", "access-20261120.log")]
     [True, True, True]
     >>> [is_rotated_name(n, "access.log") for n in ("access.log", "access-ssl.log", "access.log.tmp", "b.log.1")]
     [False, False, False, False]
@@ -88,7 +101,7 @@ def _rotated_names(live: str) -> tuple[str, re.Pattern[str]]:
     stem, dot, ending = live.rpartition(".")
     if not dot or not stem:
         return live, re.compile(names)
-    dated = re.escape(stem) + r"[.\-_]\d[\dT_.\-]*" + re.escape(dot + ending) + r"(?:\.gz)?"
+    dated = re.escape(stem) + r"[.\-_]\d[\dT_.\-]*" + re.escape(dot + ending) + _COMPRESSED
     return stem, re.compile(f"{names}|{dated}")
 
 
@@ -107,7 +120,7 @@ def oldest_first(files: Iterable[Seen], live: str) -> list[Seen]:
     """Order a family by age: last write first, the higher rotation number on a tie, the live file last."""
 
     def age(file: Seen) -> tuple[bool, int, int, str]:
-        number = re.search(r"\.(\d+)(?:\.gz)?$", file.path)
+        number = re.search(rf"\.(\d+){_COMPRESSED}$", file.path)
         return file.path == live, file.mtime_ns, -int(number[1]) if number else 0, file.path
 
     return sorted(files, key=age)
@@ -118,7 +131,7 @@ def continues(position: Position, size: int | None, read_at: Callable[[int, int]
 
     Args:
         position: where we were; one without any text recognises nothing.
-        size: bytes of text in the file, None where unknown (gzip).
+        size: bytes of text in the file, None where unknown (compressed).
         read_at: reads `(offset, count)` from the file.
     """
     if not position.head_bytes or (size is not None and size < position.offset):

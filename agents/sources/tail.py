@@ -20,8 +20,8 @@ from elf.agents.host.clock import monotonic_ms
 from elf.agents.sources import rotation
 from elf.agents.sources.families import family_on_disk, live_paths
 from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from elf.agents.sources.identity import holds, is_copy_of, is_older_copy
-from elf.agents.sources.rotation import GONE_MAX, Position, Seen
+from elf.agents.sources.identity import holds, is_copy_of, is_older_copy, readable
+from elf.agents.sources.rotation import GONE_MAX, Position, Seen, is_compressed_name
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000
@@ -227,7 +227,7 @@ class Tail:
             return
         place = file.position
         lost = file.begin_anew()
-        for seen in family_on_disk(live):
+        for seen in family_on_disk(live, is_own=live in self._limits):
             if self._known(seen, live) is not None:
                 continue
             if holds(seen, place):
@@ -256,7 +256,10 @@ class Tail:
         stalled = not first and self._now_ms() - self._looked_ms >= STALLED_MS
         self._looked_ms = self._now_ms()
         lives, self._unmatched, unreadable = live_paths(self._patterns)
-        disks = {live: family_on_disk(live) for live in sorted(lives)}
+        disks = {
+            live: readable(family_on_disk(live, is_own=live in self._limits), asked)
+            for live, asked in sorted(lives.items())
+        }
         found = {seen.key for disk in disks.values() for seen in disk}
         self._forget(found)
         self._recognise(disks)
@@ -366,8 +369,8 @@ class Tail:
         if before is not None and before[1] == looked:
             self._copies[seen.key] = before
             return True
-        if seen.path.endswith(".gz") and os.path.exists(seen.path.removesuffix(".gz")):
-            return True  # gzip is still writing it, and removes the original at the end
+        if is_compressed_name(seen.path) and os.path.exists(os.path.splitext(seen.path)[0]):
+            return True  # it is still being written, and the original is removed at the end
         for other in known:
             if is_copy_of(seen, other):
                 self._copies[seen.key] = other, looked
@@ -388,7 +391,7 @@ class Tail:
             file.rotated_ms = None
         if rotated:
             self._rotated(file)
-        if file.done and not file.compressed and seen.size > file.offset:
+        if file.done and file.has_more(seen):
             file.done = False
         file.looked = looked
 

@@ -6,18 +6,22 @@ at an agent's start judges them here, too. Shell: it looks, and changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import ipaddress
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from elf.agents.errors import ConfigError
-from elf.agents.intake.source_setup import archive_folder, make_redactor
+from elf.agents.intake.source_setup import archive_folder, make_redactor, source_format
 from elf.agents.runtime import read_token
 from elf.agents.settings.config import AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.sources.compression import RefusedError
 from elf.agents.sources.families import live_paths
+from elf.agents.sources.readers import open_reader
+from elf.agents.sources.recognition import SAMPLE_BYTES, fitting, recognise
 from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding
 from elf.overlay.dht.auth import Secret
@@ -29,7 +33,7 @@ _OTHERS = 0o007
 
 @dataclass(slots=True)
 class Surroundings:
-    """What was found: `obstacles` keep an agent of this user from starting here, `notes` are worth a look."""
+    """What was found: `obstacles` keep an agent of this user from starting, or from its events; `notes` do not."""
 
     obstacles: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
@@ -115,11 +119,50 @@ class _Look:
                 self._note(
                     path, f"{setting}: this user may not read {each}; see the modes and groups of it and {group}"
                 )
+            elif refused := _why_refused(each):
+                self._note(path, f"{setting}: {each} cannot be read: {refused}")
+        self._format(name, source, [each for paths in families.values() for each in paths])
+
+    def _format(self, name: str, source: SourceConfig, logs: Sequence[str]) -> None:
+        """Look whether the first lines of the newest log have the format that is configured."""
+        try:
+            format, sample = source_format(name, source), _front_of_newest(logs)
+        except (ConfigError, OSError):  # said already
+            return
+        found = fitting(format, sample)
+        if not found.lines or found.is_good:
+            return
+        said = f"sources.{name}.format: {found.fits} of the first {found.lines} lines fit {format.name!r}"
+        likely = recognise(sample).format
+        if likely is not None:
+            setting = f'time = "{likely.time}"' if likely.names == found.names else f'format = "{likely.shown}"'
+            said += f"; {likely.fits} would with {setting}"
+        self.found.obstacles.append(self._finding(("sources", name, "format"), said))
 
 
 def _nearest(path: Path) -> Path:
     """Return a path, or the nearest folder above it that this user sees."""
     return next((each for each in (path, *path.absolute().parents) if os.path.exists(each)), Path("/"))
+
+
+def _front_of_newest(logs: Sequence[str]) -> bytes:
+    """Return the first bytes of the log that was written last; raises OSError."""
+    readable = [log for log in logs if os.access(log, os.R_OK) and _why_refused(log) is None]
+    if not readable:
+        return b""
+    with contextlib.closing(open_reader(max(readable, key=os.path.getmtime))) as reader:
+        return reader.read_at(0, SAMPLE_BYTES)
+
+
+def _why_refused(log: str) -> str | None:
+    """Say why an agent cannot read a log that it may read; None if it can."""
+    try:
+        open_reader(log).close()
+    except RefusedError as error:
+        return str(error)
+    except OSError:  # it was there a moment ago
+        return None
+    return None
 
 
 def _why_unmatched(pattern: str) -> str:

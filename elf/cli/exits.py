@@ -3,8 +3,8 @@
 | code | meaning |
 |---|---|
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
-| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final;
-|   | any command: its output could not be written, or a file of an archive is damaged |
+| 1 | `query`: no rows; `run`: no line of some file is an event, or one of a glob cannot be read; `verify`: cells differ
+|   | and no label says why, or nothing is final; any command: its output could not be written, or a file is damaged |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now, or not completely as required, or has no answer yet: try again later |
 | 70 | elf made a mistake: please report it |

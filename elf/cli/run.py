@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agents.errors import BadRequestError, ConfigError, JobError
+from elf.agents.errors import JobError
 from elf.agents.wire.result import json_value
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
@@ -15,10 +16,15 @@ from elf.cli.mistakes import explained, load_job
 from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
+if TYPE_CHECKING:
+    from elf.agents.sources.inputs import Input
+
+INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
+
 
 def run(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job: TOML, or bare SQL in a .sql file.")],
-    inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help="Log files, .gz too; repeatable.")],
+    inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help=INPUT)],
     once: Annotated[
         bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
     ] = True,
@@ -27,20 +33,24 @@ def run(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json (the default), combined or another name, or a pasted nginx log_format / Apache LogFormat; "
-            "repeatable: the first that fits a line.",
+            help="json, combined or another name, or a pasted nginx log_format / Apache LogFormat; else the lines are "
+            "looked at. Repeatable: the first that fits a line.",
         ),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
-    time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+    time: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="JSON field with the event time; else ts, or one like it.")
+    ] = None,
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Of times that do not say theirs: Europe/Berlin, UTC.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything.
+    """Run a job once over files and print its rows; no agent, no cluster.
+
+    Exit code 1 if no line of some file came to anything, or one that a glob matches cannot be read.
 
     Lines are read as they are: no agent's settings count, so nothing is redacted as a source's privacy has it.
     """
@@ -50,24 +60,21 @@ def run(
         import polars as pl
 
         from elf.agents.oneshot import WINDOW_COLUMNS, evaluate, parse_columns
-        from elf.agents.sources.format import make_format
-        from elf.agents.sources.times.zones import named_zone
+        from elf.agents.sources.inputs import find_inputs
+        from elf.cli.recognised import Reading, format_of, reading_of, zone_of
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
-    try:
-        zone = named_zone(time_zone) if time_zone else None
-    except ConfigError as error:
-        raise BadRequestError(f"--time-zone: {error}") from None
-    format = formats or ["json"]
-    try:
-        make_format(format, time=time, zone=zone)
-    except ConfigError as error:
-        # A setting of a source elsewhere, and here the command line.
-        raise BadRequestError(f"--format: {error}") from None
+    zone = zone_of(time_zone)
+    if formats:
+        format_of(Reading(formats, time or "ts"), zone)
     with explained(job):
-        outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time, zone)
+        definition = load_job(job)
+        found = find_inputs(inputs)
+        reading = reading_of(found.files, formats, time)
+        format_of(reading, zone)
+        outcome = evaluate(definition, found, reading.formats, parse_columns(columns or ""), reading.time, zone)
     if wants_json(as_json):
         bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
         frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
@@ -79,18 +86,27 @@ def run(
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
-    files = "1 file" if outcome.files == 1 else f"{outcome.files} files"
-    say(f"{lines.read} lines of {files}: {ends}")
+    say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")
     if outcome.rejected is not None:
         line, reason = outcome.rejected
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
-    if outcome.advice is not None:
-        say(outcome.advice)
-    if outcome.advice is not None or (outcome.failed and outcome.failed == lines.parsed):
+    for name, why in outcome.misfits.items():
+        say(f"{name}: no line is an event: {why}")
+    for name, why in outcome.inputs.unreadable.items():
+        say(f"{name}: left out: {why}")
+    fails_on_all = outcome.failed and outcome.failed == lines.parsed
+    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
         raise typer.Exit(NO_RESULT)
+
+
+def _files(files: Sequence[Input]) -> str:
+    """Count files, and their names if these are more."""
+    names = sum(len(file.names) for file in files)
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return count if names == len(files) else f"{count} with {names} names"
 
 
 def add_commands(app: typer.Typer) -> None:

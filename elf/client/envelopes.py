@@ -26,6 +26,6 @@ class Versions(msgspec.Struct):
 
 
 class Accepted(msgspec.Struct):
-    """The answer of `POST /v1/ingest/...`: so many lines."""
+    """The answer of `POST /v1/ingest/...`: so many events, a line each."""
 
     accepted: int

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import socket
+import tarfile
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +26,7 @@ from elf.agents.jobs.definition import Definition, load_definition
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.language.types import SqlType
 from elf.agents.oneshot import evaluate, parse_columns
+from elf.agents.sources.inputs import find_inputs
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.cbt import INTERVAL
 
@@ -62,7 +68,7 @@ def folder(tmp_path: Path, events: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("chunk_bytes", [1, 300, 4 << 20])
 def test_windows_equal_duckdb(folder: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
-    monkeypatch.setattr(oneshot._chunks, "__defaults__", (chunk_bytes,))
+    monkeypatch.setattr(oneshot, "CHUNK_BYTES", chunk_bytes)
     outcome = evaluate(job(TOP), [str(folder / "*.log"), str(folder / "*.gz")], "json")
     with duckdb.connect() as database:
         expected = database.execute(f"""
@@ -78,7 +84,7 @@ def test_windows_equal_duckdb(folder: Path, monkeypatch: pytest.MonkeyPatch, chu
     assert len(expected) > 20
     assert outcome.counters.balanced
     # The literal 'Video Games' lets lines without it be skipped unparsed, the broken one among them.
-    assert (outcome.counters.read, outcome.counters.filtered, outcome.files) == (301, 101, 3)
+    assert (outcome.counters.read, outcome.counters.filtered, len(outcome.inputs.files)) == (301, 101, 3)
 
 
 def test_without_windows_there_is_one_result(folder: Path) -> None:
@@ -92,7 +98,7 @@ def test_a_glob_takes_files_only(folder: Path) -> None:
     (folder / "folder.log").mkdir()
     os.mkfifo(folder / "pipe.log")
     outcome = evaluate(job("SELECT count(*) AS n FROM clicks"), [str(folder / "*.log")], "json")
-    assert (outcome.frame.item(), outcome.files) == (200, 2)
+    assert (outcome.frame.item(), len(outcome.inputs.files)) == (200, 2)
 
 
 def test_a_windowed_job_over_nothing_has_its_columns(tmp_path: Path) -> None:
@@ -113,6 +119,32 @@ def test_access_logs(tmp_path: Path) -> None:
     assert frame.rows() == [("/p0", 200, 4, 20), ("/p0", 500, 1, 5), ("/p1", 200, 5, 25)]
 
 
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda text: text.encode(),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: text.replace("\n", "\r\r\n").encode(),
+        lambda text: text.removesuffix("\n").encode(),
+        lambda text: bytes(5_000) + text.encode() + bytes(9),
+        lambda text: b"\xff\xfe" + text.encode("utf-16-le"),
+        lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+        lambda text: gzip.compress(b"\xff\xfe" + text.replace("\n", "\r\n").encode("utf-16-le")),
+    ],
+    ids=["plain", "mark", "CR LF", "CR CR LF", "no newline", "NUL", "UTF-16LE", "UTF-16BE", "UTF-16LE in gzip"],
+)
+def test_lines_are_the_same_in_any_encoding(tmp_path: Path, encode: Callable[[str], bytes]) -> None:
+    line = '192.0.2.7 - - [26/Nov/2026:12:00:0{n} +0000] "GET /caf\u00e9 HTTP/1.1" {status} 5 "-" "c"\n'
+    text = "".join(line.format(n=n, status=503 if n % 5 == 0 else 200) for n in range(10))
+    (tmp_path / "access.log").write_bytes(encode(text))
+    query = "SELECT path, status, count(*) AS n FROM access GROUP BY path, status ORDER BY status"
+    outcome = evaluate(job(query), [str(tmp_path / "access.log")], "combined")
+    assert outcome.frame.rows() == [("/caf\u00e9", 200, 8), ("/caf\u00e9", 503, 2)]
+    rest = 1 if encode(text).endswith(b"\0" * 9) else 0  # NULs behind the last newline are a line with nothing in it
+    assert (outcome.counters.read, outcome.counters.rejected) == (10 + rest, rest)
+
+
 def test_given_types_win(folder: Path) -> None:
     query = "SELECT sum(price) AS total FROM clicks"
     frame = evaluate(job(query), [str(folder / "all.ndjson")], "json", {"price": SqlType.DOUBLE}).frame
@@ -120,17 +152,17 @@ def test_given_types_win(folder: Path) -> None:
 
 
 def test_a_line_without_end_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oneshot._chunks, "__defaults__", (64 << 10,))
+    monkeypatch.setattr(oneshot, "CHUNK_BYTES", 64 << 10)
     good = '{"ts": 1790000000, "a": 1}\n'
     (tmp_path / "huge.log").write_text(good + "x" * (3 * LINE_BYTES_MAX) + "\n" + good)
-    chunks = list(oneshot._chunks(str(tmp_path / "huge.log")))
-    assert max(map(len, chunks)) < LINE_BYTES_MAX + (128 << 10)
+    (file,) = find_inputs([str(tmp_path / "huge.log")]).files
+    assert max(map(len, file.chunks(64 << 10))) < LINE_BYTES_MAX + (128 << 10)
     outcome = evaluate(job("SELECT count(*) AS n FROM x"), [str(tmp_path / "huge.log")], "json")
     assert outcome.frame.rows() == [(2,)]
     assert (outcome.counters.read, outcome.counters.rejected) == (3, 1)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "none"])
+@pytest.mark.parametrize("damage", ["flipped", "cut"])
 def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp_path: Path, damage: str) -> None:
     text = (folder / "all.ndjson").read_bytes()
     data = bytearray(gzip.compress(text) + gzip.compress(text))
@@ -141,10 +173,46 @@ def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp
     if damage == "flipped":
         data[len(data) // 4] ^= 0xFF
     damaged = tmp_path / "damaged.ndjson.gz"
-    damaged.write_bytes({"flipped": data, "cut": data[:-9], "none": text}[damage])
+    damaged.write_bytes({"flipped": data, "cut": data[:-9]}[damage])
     said = "gzip data end in the middle" if damage == "cut" else "damaged gzip data"
     with pytest.raises(JobError, match=f"damaged.ndjson.gz: .*{said}.*; mend it, or leave it out of the input"):
         evaluate(job("SELECT count(*) AS n FROM clicks"), [str(whole), str(damaged)], "json")
+
+
+def test_files_of_a_glob_that_are_no_logs_are_named_and_the_others_count(folder: Path) -> None:
+    (folder / "d.log").write_bytes(b"\x7fELF and more\n" * 9)
+    (folder / "e.log").write_bytes(tarred(b"a line\n"))
+    outcome = evaluate(job("SELECT count(*) AS n FROM clicks"), [str(folder / "*.log")], "json")
+    assert outcome.frame.item() == 200
+    assert list(outcome.misfits) == [str(folder / "d.log")]
+    assert outcome.inputs.unreadable == {
+        str(folder / "e.log"): "a tar archive, not a log: unpack it with tar -x",
+    }
+    assert (outcome.counters.read, outcome.counters.rejected) == (210, 10)
+    # One whose lines the filter rules out, but for a bad one, is none of them; one that it rules out whole may be.
+    (folder / "f.log").write_text('{"ts": 1790000000, "product": "hay"}\n' * 50 + "no JSON, but a Video Games\n")
+    assert list(evaluate(job(TOP), [str(folder / "[df].log")], "json", COLUMNS).misfits) == [str(folder / "d.log")]
+
+
+def tarred(data: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("access.log")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return made.getvalue()
+
+
+def test_a_pipe_is_looked_at_before_all_of_it_is_read(folder: Path) -> None:
+    """Types are inferred from its front, and a filter that rules all lines out has a second look at that."""
+    os.mkfifo(folder / "pipe")
+    for query, rows in (("product = 'p1'", 1), ("product = 'none'", 0)):
+        writer = threading.Thread(target=(folder / "pipe").write_bytes, args=[(folder / "all.ndjson").read_bytes()])
+        writer.start()
+        wanted = job(f"SELECT product, sum(price) AS total FROM clicks WHERE {query} GROUP BY product")
+        outcome = evaluate(wanted, [str(folder / "pipe")], "json")
+        writer.join()
+        assert outcome.frame.height == rows and outcome.counters.read == 300 and not outcome.misfits
 
 
 def test_mistakes(folder: Path) -> None:
@@ -156,9 +224,10 @@ def test_mistakes(folder: Path) -> None:
         evaluate(job(TOP), [*file, str(folder / "*.txt")], "json")
     with pytest.raises(JobError, match="directory"):
         evaluate(job(TOP), [str(folder)], "json", COLUMNS)
-    os.mkfifo(folder / "pipe")
-    with pytest.raises(JobError, match="pipe: a pipe or a socket, not a file"):
-        evaluate(job(TOP), [str(folder / "pipe")], "json", COLUMNS)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+        with pytest.raises(JobError, match="socket: a socket, not a file"):
+            evaluate(job(TOP), [str(folder / "socket")], "json", COLUMNS)
     with pytest.raises(ConfigError, match="did you mean 'json'"):
         evaluate(job(TOP), file, "jsn")
 

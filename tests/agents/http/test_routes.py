@@ -193,6 +193,23 @@ async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> No
     assert service.ingested == [lines] * 2
 
 
+async def test_ingest_of_json_is_its_objects(client: Client, service: FakeService) -> None:
+    for body, accepted, lines in (
+        (b'[{"a":1},\n {"a":2}, {"a":3}]\n', 3, b'{"a":1}\n{"a":2}\n{"a":3}'),
+        (b'{\n  "a": [1,\r\n 2]\n}\n', 1, b'{   "a": [1,   2] }'),
+        (b'{"a":1}\n{"a":2}\n', 2, b'{"a":1}\n{"a":2}\n'),
+    ):
+        answer = await client.post("/v1/ingest/clicks", data=body, headers={"Content-Type": "application/json"})
+        assert (answer.status, await answer.json(), service.ingested[-1]) == (200, {"accepted": accepted}, lines)
+    empty = await client.post("/v1/ingest/clicks", data=b"[ ]", headers={"Content-Type": "application/json"})
+    assert await empty.json() == {"accepted": 0}
+    refused = await client.post("/v1/ingest/clicks", data=b"[1]", headers={"Content-Type": "application/json"})
+    assert refused.status == 400 and "no JSON array of objects" in (await refused.json(content_type=None))["detail"]
+    assert len(service.ingested) == 3
+    lines = await client.post("/v1/ingest/clicks", data=b"[1]\n", headers={"Content-Type": "application/x-ndjson"})
+    assert await lines.json() == {"accepted": 1}, "lines are lines"
+
+
 async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, service: FakeService) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     empty = await client.post("/v1/ingest/clicks", data=b"\n", headers=headers)

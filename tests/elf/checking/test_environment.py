@@ -114,6 +114,13 @@ path = "{folder}/data"
     )
 
 
+def test_a_log_that_no_agent_can_read_is_a_note(folder: Path) -> None:
+    (folder / "logs.zip").write_bytes(b"PK\x03\x04 and more")
+    text = f'agent.data = "{folder}/data"\nsources.a.path = "{folder}/*log*"\n'
+    note = f"sources.a.path: {folder}/logs.zip cannot be read: a zip archive, not a log: unpack it with unzip"
+    assert said(looked(text)) == ([], [f"agent.toml:2:18: {note}"])
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_what_a_user_may_not_touch_is_told_to_that_user(folder: Path) -> None:
     (folder / "agent.toml").write_text(f"""agent.data = "{folder}/data"
@@ -142,3 +149,22 @@ print(*found.obstacles, *found.notes, sep="\\n")
         f"and {folder}",
         f"agent.toml:3:18: sources.b.path = '{folder}/data/access.log': this user may not look into {folder}/data",
     ]
+
+
+def test_lines_of_another_format_are_said_with_what_they_look_like(folder: Path) -> None:
+    line = '192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n'
+    (folder / "access.log").write_text(f"shop.example:443 {line}" * 3)
+    (folder / "objects.log").write_text('{"at":"2026-11-26T09:00:00Z","time":1795683600}\n')
+    text = f"""agent.data = "{folder}/data"
+[sources.a]
+path = "{folder}/access.log"
+format = "combined"
+[sources.b]
+path = "{folder}/objects.log"
+"""
+    obstacles, _ = said(looked(text))
+    assert [each.partition(": ")[2] for each in obstacles] == [
+        "sources.a.format: 0 of the first 3 lines fit 'combined'; 3 would with format = \"vhost_combined\"",
+        "sources.b.format: 0 of the first 1 lines fit 'json'; 1 would with time = \"time\"",
+    ]
+    assert said(looked(text.replace('"combined"', '"vhost_combined"').replace("objects", "none")))[0] == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +34,8 @@ def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     bounds = {"window_start": "2026-11-20T12:00:00Z", "window_end": "2026-11-20T12:01:00Z"}
     assert rows == [bounds | {"product": "tetris", "n": 2}, bounds | {"product": "\x1b[2Jzelda", "n": 1}]
-    assert result.stderr == "3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
+    said = "read as json: 2 of 2 lines\n3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
+    assert result.stderr == said
 
 
 def test_run_tells_infinity_from_null(folder: Path) -> None:
@@ -73,10 +77,56 @@ def test_a_line_that_is_rejected_is_not_all_of_them_where_the_filter_rules_out_t
 def test_run_of_lines_that_are_all_rejected_or_would_be_has_no_result(folder: Path) -> None:
     (folder / "b.log").write_text("hay\nneedle\n" * 50)
     (folder / "job.sql").write_text("SELECT product FROM clicks WHERE product = 'needle' GROUP BY product")
-    result = run("run", "--input", folder / "b.log", "--columns", "product STRING", folder / "job.sql")
+    options = ("--input", folder / "b.log", "--columns", "product STRING")
+    result = run("run", *options, "--format", "json", folder / "job.sql")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "0 parsed, 50 skipped" in result.stderr and "50 rejected" in result.stderr
     assert "these lines are no JSON objects" in result.stderr
+    result = run("run", *options, folder / "job.sql")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "its lines are of no format that has a name" in result.stderr and "`elf sample " in result.stderr
+
+
+def test_what_lines_are_is_said_if_nobody_did(folder: Path) -> None:
+    (folder / "b.log").write_text('192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n' * 9)
+    (folder / "job.sql").write_text("SELECT path, count(*) AS n FROM logs GROUP BY path")
+    result = run("run", "--input", folder / "b.log", folder / "job.sql")
+    assert json.loads(result.stdout) == {"path": "/a", "n": 9}
+    assert result.stderr.startswith("read as combined: 9 of 9 lines\n")
+
+
+def test_files_of_a_glob_that_are_no_logs_are_named(folder: Path) -> None:
+    (folder / "b.log").write_bytes(b"\x7fELF and more\n" * 9)
+    (folder / "c.log").write_bytes(b"PK\x03\x04 and more")
+    result = run("run", "--input", folder / "*.log", folder / "Top Products.sql")
+    assert result.exit_code == 1 and len(result.stdout.splitlines()) == 2
+    assert "12 lines of 2 files: 3 parsed, 0 skipped, 9 rejected" in result.stderr
+    assert f"{folder}/b.log: no line is an event: these lines are no JSON objects" in result.stderr
+    assert f"{folder}/c.log: left out: a zip archive" in result.stderr and f"{folder}/a.log" not in result.stderr
+    (folder / "d.log").write_bytes(gzip.compress(b"cut short")[:-9])
+    result = run("run", "--input", folder / "*.log", folder / "Top Products.sql")
+    assert (result.exit_code, result.stdout) == (1, "") and f"{folder}/d.log: the gzip data end in" in result.stderr
+
+
+def test_names_of_one_file_are_counted(folder: Path) -> None:
+    (folder / "current.log").symlink_to("a.log")
+    result = run("run", "--input", folder / "*.log", folder / "Top Products.sql")
+    assert result.stderr.endswith("\n3 lines of 1 file with 2 names: 3 parsed, 0 skipped, 0 rejected\n")
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin", "<(...)"])
+def test_lines_come_through_a_pipe(folder: Path, name: str) -> None:
+    elf = [sys.executable, "-m", "elf", "run", "--json", "--input"]
+    data, job = (folder / "a.log").read_bytes(), str(folder / "Top Products.sql")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+        assert cat.stdin is not None and cat.stdout is not None
+        cat.stdin.write(data)
+        cat.stdin.close()
+        through = name if name != "<(...)" else f"/dev/fd/{cat.stdout.fileno()}"
+        handed = [] if name != "<(...)" else [cat.stdout.fileno()]
+        done = subprocess.run([*elf, through, job], stdin=cat.stdout, pass_fds=handed, capture_output=True, check=True)
+    assert [json.loads(line)["n"] for line in done.stdout.splitlines()] == [2, 1]
+    assert b"3 lines of 1 file: 3 parsed" in done.stderr
 
 
 def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,84 @@
+"""The format of lines on the command line: what `--format` and its like say, or what the lines themselves look like."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from elf.agents.errors import BadRequestError, ConfigError
+from elf.agents.sources.format import Format, make_format
+from elf.agents.sources.inputs import Input
+from elf.agents.sources.misfits import advice
+from elf.agents.sources.recognition import JSON, Recognised, recognise
+from elf.cli.output import say
+
+#: The field of JSON lines that has the event time, if neither anybody says nor any line shows another.
+_TIME = "ts"
+
+
+class Reading(NamedTuple):
+    """What lines are read as: formats, and of JSON the field with the event time."""
+
+    formats: Sequence[str]
+    time: str
+
+
+def zone_of(name: str) -> zoneinfo.ZoneInfo | None:
+    """Return the zone of `--time-zone`, None if nobody said; raises BadRequestError."""
+    from elf.agents.sources.times.zones import named_zone
+
+    try:
+        return named_zone(name) if name else None
+    except ConfigError as error:
+        raise BadRequestError(f"--time-zone: {error}") from None
+
+
+def format_of(reading: Reading, zone: zoneinfo.ZoneInfo | None) -> Format:
+    """Make a format; raises BadRequestError for what is a setting of a source elsewhere, and here an option."""
+    try:
+        return make_format(reading.formats, time=reading.time, zone=zone)
+    except ConfigError as error:
+        raise BadRequestError(f"--format: {error}") from None
+
+
+def reading_of(
+    files: Sequence[Input], formats: Sequence[str] | None, time: str | None, *, hints: bool = True
+) -> Reading:
+    """Return what the lines of files are read as; says so on stderr if nobody did.
+
+    Args:
+        files: the first one that has lines is looked at.
+        formats: of `--format`.
+        time: of `--time`.
+        hints: what is nothing known is said to be shown by `elf sample`.
+
+    Raises:
+        BadRequestError: the lines are nothing known, or could be two things.
+    """
+    if formats:
+        return Reading(formats, time or _TIME)
+    file, front = next(((file, front) for file in files if (front := file.front())), (None, b""))
+    if file is None:
+        return Reading([JSON], time or _TIME)
+    found = recognise(front, time)
+    if found.format is not None:
+        say(f"read as {found.format.shown}: {found.format.fits} of {found.format.lines} lines")
+        return Reading(found.format.names, found.format.time or time or _TIME)
+    if front.lstrip().startswith(b"{"):
+        # Objects, of which none has a time: what is wrong is said of the first one that is rejected.
+        return Reading([JSON], time or _TIME)
+    raise BadRequestError(_unknown(file, front, found) + (f"; `elf sample {file.name}` shows more" if hints else ""))
+
+
+def _unknown(file: Input, front: bytes, found: Recognised) -> str:
+    good = [guess for guess in found.guesses if guess.is_good]
+    if good:
+        names = " or ".join(guess.shown for guess in good)
+        return f"{file.name}: its lines may be {names}; say which with --format"
+    line = next(line for line in front.split(b"\n") if line.strip())
+    near = found.guesses[0] if found.guesses else None
+    said = f"{file.name}: its lines are of no format that has a name"
+    if near is not None:
+        said += f"; the nearest is {near.shown}, which {near.fits} of {near.lines} lines fit"
+    return said + f" ({advice(make_format(near.names if near else 'combined'), line, 'format')})"
