@@ -88,73 +88,100 @@ static inline const uint8_t *take_status(Step *step, Line *line, const uint8_t *
 
 static inline const uint8_t *take_digits(Step *step, Line *line, const uint8_t *at, Value *value)
 {
-    Hits others = digits_in(load(at)) ^ EVERY_HIT;
-    int size = others ? first_hit(others) : 0;
+    Hits others = hits(no_digit(load(at)));
+    size_t size = others ? first_hit(others) : 0;
     if (size == 0 || !step->ends[at[size]])
         return step->read(step, line, at, value);
     return put_value(value, at, at + size);
 }
 
-/* Digits, with a point or without. */
-static inline const uint8_t *take_number(Step *step, Line *line, const uint8_t *at, Value *value)
+/* Where digits end that have one point or none; NULL if there are none, or too many to tell. */
+static inline const uint8_t *number_end(const uint8_t *at)
 {
     Vector text = load(at);
     Hits points = hits(equal(text, every('.')));
-    Hits others = (points | digits_in(text)) ^ EVERY_HIT;
-    int size = others ? first_hit(others) : 0;
+    Hits others = hits(no_digit(text)) ^ points;
+    size_t size = others ? first_hit(others) : 0;
     points &= hits_before(size);
-    if (size < 2 - (points == 0) || (points && without_first(points)) || !step->ends[at[size]])
-        return step->read(step, line, at, value);
-    return put_value(value, at, at + size);
+    return size < 1 + (size_t)(points != 0) || (points && without_first(points)) ? NULL : at + size;
 }
 
-/* The same time as that of the line before. */
+static inline const uint8_t *take_number(Step *step, Line *line, const uint8_t *at, Value *value)
+{
+    const uint8_t *end = number_end(at);
+    return end != NULL && step->ends[*end] ? put_value(value, at, end) : step->read(step, line, at, value);
+}
+
+/* Whether nothing is joined to an item of a list that ends here. */
+static inline int ends_list(const Step *step, const uint8_t *at)
+{
+    if (*at == ' ')
+        return at[1] != ':';
+    return *at < 32 || *at == '"' || (*at == ']' && is_stop(step, ']'));
+}
+
+/* One item; an address with a port, if it is one of addresses. */
+static inline const uint8_t *take_list(Step *step, Line *line, const uint8_t *at, Value *value)
+{
+    const uint8_t *end = at;
+    if (step->kind == STATUSES) {
+        while (end < at + 3 && is(DIGIT, *end))
+            end++;
+        end = end == at + 3 ? end : NULL;
+    } else if (step->kind == NUMBERS) {
+        end = number_end(at);
+    } else if ((end = ipv4_end(at)) != NULL && *end == ':') {
+        const uint8_t *port = ++end;
+        while (is(DIGIT, *end) && end < port + 6)
+            end++;
+        end = end > port && end < port + 6 ? end : NULL;
+    }
+    return end != NULL && ends_list(step, end) ? put_value(value, at, end) : step->read(step, line, at, value);
+}
+
+/* The same time as that of the line before, but for the part of a second. */
 static inline const uint8_t *take_time(Step *step, Line *line, const uint8_t *at, Value *value)
 {
-    const Remembered *newest = &step->newest;
-    if ((size_t)(line->end - at) < newest->quick)
+    const Remembered *newest = step->newest;
+    if ((size_t)(line->end - at) < newest->looked_at)
         return step->read(step, line, at, value);
-    Hits first = hits(equal(load(at), load(newest->text))) & newest->wanted[0];
-    Hits second = hits(equal(load(at + VECTOR_BYTES), load(newest->text + VECTOR_BYTES))) & newest->wanted[1];
-    if (first != newest->wanted[0] || second != newest->wanted[1])
-        return step->read(step, line, at, value);
+    for (int i = 0; i < newest->vectors; i++) {
+        Vector text = load(at + i * VECTOR_BYTES);
+        Hits same = hits(equal(text, load(newest->text + i * VECTOR_BYTES)));
+        if ((same & newest->same[i]) != newest->same[i] || (digits_in(text) & newest->part[i]) != newest->part[i])
+            return step->read(step, line, at, value);
+    }
     value->ms = newest->ms;
+    if (newest->part_digits) {
+        const uint8_t *part = at + newest->part_at;
+        value->ms += (part[0] - '0') * 100;
+        value->ms += newest->part_digits > 1 ? (part[1] - '0') * 10 : 0;
+        value->ms += newest->part_digits > 2 ? part[2] - '0' : 0;
+    }
     return put_value(value, at, at + newest->size);
 }
 
-static inline const uint8_t *take_field(Step *step, Line *line, const uint8_t *at, Value *value)
+/* What has no quick way. */
+static inline const uint8_t *take_other(Step *step, Line *line, const uint8_t *at, Value *value)
 {
-    switch (step->code) {
-    case DO_QUOTED: return take_quoted(step, line, at, value);
-    case DO_REQUEST: return take_request(step, line, at, value);
-    case DO_WORD: return take_word(step, line, at, value);
-    case DO_PEER: return take_peer(step, line, at, value);
-    case DO_HOST: return take_host(step, line, at, value);
-    case DO_IDENT: return take_ident(step, line, at, value);
-    case DO_USER: return take_user(step, line, at, value);
-    case DO_STATUS: return take_status(step, line, at, value);
-    case DO_DIGITS: return take_digits(step, line, at, value);
-    case DO_NUMBER: return take_number(step, line, at, value);
-    case DO_TIME: return take_time(step, line, at, value);
-    default:
-        while (step->pads && at < line->end && *at == ' ')
-            at++;
-        return step->read(step, line, at, value);
-    }
+    while (step->pads && at < line->end && *at == ' ')
+        at++;
+    return step->read(step, line, at, value);
 }
 
 /* How a field is read; of one that has unusual stops all is left to the reader. */
 static inline uint8_t code_of(const Step *step)
 {
+    if (step->kind == LOOSE)
+        return DO_LOOSE;
     if (step->quoted && !step->pads && step->ends_at_quote)
         return step->kind == QUOTED ? DO_QUOTED : step->kind == REQUEST ? DO_REQUEST : DO_READ;
     if (step->kind == TIME && !step->pads)
         return DO_TIME;
-    if (step->quoted || step->pads || step->marks > MARKS)
+    if (step->kind >= ADDRESSES && step->kind <= NUMBERS && !step->pads)
+        return DO_LIST;
+    if (step->quoted || step->pads || step->marks > MARKS || step->ends_in_names)
         return DO_READ;
-    for (int byte = 0; byte < 256; byte++)
-        if (is_stop(step, (uint8_t)byte) && is(INNER, (uint8_t)byte))
-            return DO_READ;
     switch (step->kind) {
     case WORDS: return DO_WORD;
     case IP:

@@ -10,8 +10,8 @@ int is_ipv4(const uint8_t *at, const uint8_t *end)
     if (end - at < IPV4_BYTES_MIN || end - at > IPV4_BYTES_MAX)
         return 0;
     Vector text = load(at);
-    Hits points = hits(equal(text, every('.'))), all = hits_before((int)(end - at));
-    return ((points | digits_in(text)) & all) == all && are_octets(at, (int)(end - at), points);
+    Hits points = hits(equal(text, every('.'))), all = hits_before((size_t)(end - at));
+    return ((points | digits_in(text)) & all) == all && are_octets(at, (size_t)(end - at), points);
 }
 
 /* Whether groups of hexadecimal digits are an address, with one run of zeros left out or none. */

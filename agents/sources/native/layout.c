@@ -4,6 +4,8 @@
 #include "fields.h"
 #include "layout.h"
 
+#define PREFETCH_BYTES 512
+
 /* A line that is being taken apart. */
 typedef struct {
     Line line;
@@ -73,71 +75,81 @@ static const uint8_t *next_quote(Program *program, Line *line, Loose *loose)
     return NULL;
 }
 
+/* Put a value where it goes; 0: the line has another one at another place. */
+static int put_value_of(const Step *step, const Value *value, Program *program, const Reading *reading,
+                        const Outputs *out)
+{
+    if (step->output == NO_OUTPUT)
+        return keep(&program->found[step->kept], value);
+    put_output(step->output, value, reading, out);
+    return 1;
+}
+
 /* Run a program; whether the line fits. If not, the reading says where it stops. */
 static int run(Program *program, Reading *reading, const Outputs *out)
 {
     Line *line = &reading->line;
-    const uint8_t *at = line->begin, *end = line->end;
+    const uint8_t *at = line->begin, *end = line->end, *next;
     Loose loose = {0};
     Step *step = program->steps;
+    Value value;
     line->has_ident = 0;
     for (size_t i = 0; i < program->kept; i++)
         program->found[i].begin = NULL;
     for (;;) {
-        if (step->code > DO_LOOSE) {
-            Value value;
-            const uint8_t *next = take_field(step, line, at, &value);
-            if (next != NULL) {
-                at = next;
-                if (step->output != NO_OUTPUT) {
-                    put_output(step->output, &value, reading, out);
-                } else if (step->kept >= 0 && !keep(&program->found[step->kept], &value)) {
-                    goto unfit;
-                }
-                if (step->then_size == 0) {
-                    step++;
-                    continue;
-                }
-                uint64_t word;
-                memcpy(&word, at, sizeof word);
-                if (!((word ^ step->then) & step->then_mask)) {
-                    at += step->then_size;
-                    step += 2;
-                    continue;
-                }
-                step++;
+        switch (step->code) {
+        case DO_LITERAL:
+            if (!has_literal(step, at, end))
                 goto unfit;
-            }
-            at = line->stopped;
-        } else if (step->code == DO_LITERAL) {
-            if (has_literal(step, at, end)) {
-                at += step->text.size;
-                step++;
-                continue;
-            }
-        } else if (step->code == DO_PART) {
+            at += step->text.size;
+            step++;
+            continue;
+        case DO_PART:
             step = has_literal(step, at, end) ? step + 1 : program->steps + step->skip;
             continue;
-        } else if (step->code == DO_END) {
+        case DO_END:
             if (at == end || (program->is_open && *at == ' '))
                 return 1;
-        } else {
+            goto unfit;
+        case DO_LOOSE:
             loose = (Loose){step, at, end, line->has_ident};
             memcpy(program->before, program->found, program->kept * sizeof *program->found);
+            goto unfit;
+        case DO_QUOTED: next = take_quoted(step, line, at, &value); break;
+        case DO_REQUEST: next = take_request(step, line, at, &value); break;
+        case DO_WORD: next = take_word(step, line, at, &value); break;
+        case DO_PEER: next = take_peer(step, line, at, &value); break;
+        case DO_HOST: next = take_host(step, line, at, &value); break;
+        case DO_IDENT: next = take_ident(step, line, at, &value); break;
+        case DO_USER: next = take_user(step, line, at, &value); break;
+        case DO_STATUS: next = take_status(step, line, at, &value); break;
+        case DO_DIGITS: next = take_digits(step, line, at, &value); break;
+        case DO_NUMBER: next = take_number(step, line, at, &value); break;
+        case DO_LIST: next = take_list(step, line, at, &value); break;
+        case DO_TIME: next = take_time(step, line, at, &value); break;
+        default: next = take_other(step, line, at, &value);
         }
-    unfit:
-        if (loose.step != NULL) {
-            step = loose.step;
-            at = next_quote(program, line, &loose);
-            if (at != NULL) {
-                step++;
+        at = next == NULL ? line->stopped : next;
+        if (next != NULL && (!step->is_kept || put_value_of(step, &value, program, reading, out))) {
+            uint64_t word;
+            memcpy(&word, at, sizeof word);
+            if (!((word ^ step->then) & step->then_mask)) {
+                at += step->then_size;
+                step = step->next;
                 continue;
             }
-            at = loose.begin;
+            step++;
         }
-        line->stopped = at;
-        reading->failed = step;
-        return 0;
+    unfit:
+        step = loose.step == NULL ? step : loose.step;
+        next = loose.step == NULL ? NULL : next_quote(program, line, &loose);
+        if (next == NULL) {
+            line->stopped = loose.step == NULL ? at : loose.begin;
+            reading->failed = step;
+            return 0;
+        }
+        at = next;
+        step++;
     }
 }
 
@@ -179,6 +191,8 @@ static int take_lines(Program *programs, ptrdiff_t count, const Block *block, co
         int64_t end = ends[i];
         if (end < begin || end >= block->size || block->bytes[end] != '\n')
             return BAD;
+        /* The next lines come from memory meanwhile. */
+        __builtin_prefetch(block->bytes + end + PREFETCH_BYTES);
         Reading reading = {.row = *fitting};
         Line *line = &reading.line;
         line->begin = readable(copy, block->bytes + begin, (size_t)(end - begin), limit);

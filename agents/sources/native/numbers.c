@@ -103,16 +103,37 @@ static int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
     return 1;
 }
 
+/* Read up to eight digits, of which eight bytes may be read; 0: there is something else. Eight bytes at a time: pairs of
+ * digits become numbers up to 99, pairs of these up to 9,999, and these one number. */
+static inline int read_few_digits(const uint8_t *at, ptrdiff_t size, uint64_t *out)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    /* Zeros before the digits, which are the last bytes then. */
+    uint64_t text = size < 8 ? word << (64 - 8 * size) | UINT64_C(0x3030303030303030) >> 8 * size : word;
+    uint64_t digits = text - UINT64_C(0x3030303030303030);
+    if (((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080))
+        return 0;
+    digits = digits * 10 + (digits >> 8);
+    digits = (digits & UINT64_C(0x00FF00FF00FF00FF)) * 100 + ((digits >> 16) & UINT64_C(0x00FF00FF00FF00FF));
+    *out = (digits & 0xFFFF) * 10000 + ((digits >> 32) & 0xFFFF);
+    return 1;
+}
+
 ptrdiff_t read_integers(const Block *block, const Spans *spans, int64_t *out, uint8_t *valid)
 {
     ptrdiff_t unfit = 0;
+    const uint8_t *limit = block->bytes + block->size;
     for (ptrdiff_t row = 0; row < spans->rows; row++) {
         const uint8_t *at, *end;
         int64_t value = 0;
         int has = text_at(block, spans, row, &at, &end);
         if (has < 0)
             return BAD;
-        if (has && !(end - at == 1 && *at == '-')) {
+        uint64_t few;
+        if (has && end - at >= 1 && end - at <= 8 && limit - at >= 8 && read_few_digits(at, end - at, &few)) {
+            value = (int64_t)few;
+        } else if (has && !(end - at == 1 && *at == '-')) {
             if (!is_integer(at, end))
                 return BAD;
             has = in_64_bits(at, end, &value);

@@ -39,10 +39,10 @@ static int take_text(Input *input, Text *text)
     return text->at == NULL ? BAD : DONE;
 }
 
-/* How many notations and items of them the steps have. */
-static int count_all(Input input, size_t steps, size_t *notations, size_t *items)
+/* How many times, notations and items of these the steps have. */
+static int count_all(Input input, size_t steps, size_t *times, size_t *notations, size_t *items)
 {
-    *notations = *items = 0;
+    *times = *notations = *items = 0;
     for (size_t i = 0; i < steps; i++) {
         const uint8_t *step = take_bytes(&input, STEP_BYTES);
         Text text;
@@ -55,6 +55,7 @@ static int count_all(Input input, size_t steps, size_t *notations, size_t *items
             *items += count;
         }
         *notations += step[7];
+        *times += step[0] == FIELD && step[1] == TIME;
     }
     return input.at == input.end ? DONE : BAD;
 }
@@ -62,14 +63,21 @@ static int count_all(Input input, size_t steps, size_t *notations, size_t *items
 /* What ends a value that knows nothing of itself, as a table and as bytes to look for. */
 static void put_ends(Step *step)
 {
-    for (int byte = 0; byte < 256; byte++) {
-        int stops = is_stop(step, (uint8_t)byte) && !(step->quoted && byte == '\\');
-        step->ends[byte] = (uint8_t)(stops || (!step->quoted && byte < 32 && byte != '\t'));
-        if (!stops)
-            continue;
-        for (int mark = step->marks; mark < MARKS; mark++)
-            memset(step->mark[mark], byte, VECTOR_BYTES);
-        step->marks += step->marks <= MARKS;
+    if (!step->quoted) {
+        memset(step->ends, 1, 32);
+        step->ends['\t'] = 0;
+    }
+    for (int i = 0; i < STOPS_BYTES; i++) {
+        for (unsigned bits = step->stops[i]; bits; bits &= bits - 1) {
+            int byte = 8 * i + __builtin_ctz(bits);
+            if (step->quoted && byte == '\\')
+                continue;
+            step->ends[byte] = 1;
+            step->ends_in_names |= is(INNER, (uint8_t)byte);
+            for (int mark = step->marks; mark < MARKS; mark++)
+                memset(step->mark[mark], byte, VECTOR_BYTES);
+            step->marks += step->marks <= MARKS;
+        }
     }
     step->ends_at_quote = step->marks == 1 && step->ends['"'];
     /* Outside of quotes there need not be any: control bytes are looked for in any case. */
@@ -101,7 +109,6 @@ static int put_step(Step *step, const uint8_t *bytes, Input *input)
     step->quoted = bytes[6] & FLAG_QUOTED;
     step->pads = (bytes[6] & FLAG_PADS) != 0;
     step->notation_count = bytes[7];
-    step->newest.quick = SIZE_MAX;
     uint8_t op = bytes[0];
     if (op < LITERAL || op >= OPS || step->kind < WORDS || step->kind >= KINDS || bytes[6] > (FLAG_QUOTED | FLAG_PADS))
         return BAD;
@@ -112,20 +119,21 @@ static int put_step(Step *step, const uint8_t *bytes, Input *input)
         put_word(step->after, &step->after_word, &step->after_mask);
     step->before_port = step->after.size && *step->after.at == ':';
     step->read = reader_of(step->kind, step->quoted);
-    put_ends(step);
+    if (op == FIELD)
+        put_ends(step);
     step->code = op == LITERAL ? DO_LITERAL : op == PART ? DO_PART : op == END ? DO_END : code_of(step);
-    if (op == FIELD && step->kind == LOOSE)
-        step->code = DO_LOOSE;
     return DONE;
 }
 
 /* Let a field look for the literal behind it, so that this is no step of its own. */
-static void put_then(Step *step, const Step *next)
+static void put_then(Step *step, Step *next)
 {
+    step->next = next;
     if (step->code > DO_LOOSE && next->code == DO_LITERAL && is_in_line(next->text)) {
         step->then_size = (uint8_t)next->text.size;
         step->then = next->word;
         step->then_mask = next->mask;
+        step->next = next + 1;
     }
 }
 
@@ -133,11 +141,16 @@ static int put_steps(Program *program, Input *input)
 {
     Notation *notation = program->notations;
     TimeItem *item = program->items;
+    Remembered *newest = program->newest;
     int loose = 0;
     for (size_t i = 0; i < program->step_count; i++) {
         Step *step = &program->steps[i];
         if (put_step(step, take_bytes(input, STEP_BYTES), input) != DONE)
             return BAD;
+        if (step->code >= DO_LOOSE && step->kind == TIME) {
+            newest->looked_at = SIZE_MAX;
+            step->newest = newest++;
+        }
         step->notations = notation;
         for (size_t n = 0; n < step->notation_count; n++, notation++) {
             Text pattern;
@@ -216,6 +229,7 @@ static void put_outputs(Program *program, const uint8_t *slots, ptrdiff_t output
         int output = (int16_t)u16(slots + 2 * step->kept);
         step->kept = numbers[step->kept];
         step->output = step->kept < 0 ? output : NO_OUTPUT;
+        step->is_kept = step->kept >= 0 || step->output != NO_OUTPUT;
         always += step->output != NO_OUTPUT && i >= part_end;
     }
     program->may_lack = always < outputs + 1;
@@ -232,23 +246,24 @@ int open_program(Program *program, const uint8_t *bytes, size_t size, ptrdiff_t 
         return NO_MEMORY;
     memcpy(copy, bytes, size);
     Input input = {copy + HEADER_BYTES, copy + size};
-    size_t slots = u16(copy + 2), notations, items;
+    size_t slots = u16(copy + 2), times, notations, items;
     program->step_count = u16(copy);
     program->is_open = copy[4];
     const uint8_t *outputs_of_slots = take_bytes(&input, 2 * slots);
     if (outputs_of_slots == NULL || program->step_count == 0 ||
-        count_all(input, program->step_count, &notations, &items) != DONE)
+        count_all(input, program->step_count, &times, &notations, &items) != DONE)
         return BAD;
     program->steps = calloc(program->step_count, sizeof *program->steps);
     program->notations = calloc(notations + 1, sizeof *program->notations);
     program->items = calloc(items + 1, sizeof *program->items);
+    program->newest = calloc(times + 1, sizeof *program->newest);
     program->outputs = calloc(slots + 1, sizeof *program->outputs);
     program->found = calloc(slots + 1, sizeof *program->found);
     program->before = calloc(slots + 1, sizeof *program->before);
     int *fields = calloc(slots + 1, sizeof *fields), opened = NO_MEMORY;
     uint8_t *given = calloc((size_t)outputs + 2, 1);
-    if (program->steps && program->notations && program->items && program->outputs && program->found &&
-        program->before && fields && given) {
+    if (program->steps && program->notations && program->items && program->newest && program->outputs &&
+        program->found && program->before && fields && given) {
         opened = put_steps(program, &input);
         if (opened == DONE && (count_fields(program, outputs_of_slots, slots, fields) != DONE ||
                                !are_outputs(outputs_of_slots, slots, outputs, given)))
@@ -269,6 +284,7 @@ void close_program(Program *program)
     free(program->steps);
     free(program->notations);
     free(program->items);
+    free(program->newest);
     free(program->outputs);
     free(program->found);
     free(program->before);

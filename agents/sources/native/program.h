@@ -63,9 +63,14 @@ typedef struct {
     const uint8_t *stopped; /* where it stops to fit */
 } Line;
 
+/* What times are made of. */
+enum { YEAR, SHORT_YEAR, MONTH, DAY, DAY_OF_YEAR, HOUR, HALF_HOUR, MINUTE, SECOND, TIME_NUMBERS };
+
 /* A literal of a notation, or one of its codes. */
 typedef struct {
     uint8_t code; /* 0: a literal */
+    uint8_t digits, number; /* of a code that is a number: how many it has, and which it is */
+    int16_t least, most;
     Text text;
 } TimeItem;
 
@@ -76,15 +81,18 @@ typedef struct {
     size_t beyond; /* bytes behind where it turned out to be no time of it, up to which that may depend on them */
 } Notation;
 
-/* The newest time that was read: a line whose bytes are the same, up to the last that was looked at, has the same. */
-#define REMEMBERED_BYTES (4 * VECTOR_BYTES)
+/* The newest time that was read: a line that has the same bytes, up to the last that was looked at, has the same. A
+ * part of a second may be another one. */
+#define REMEMBERED_VECTORS 4
 typedef struct {
-    size_t looked_at; /* 0: none */
+    size_t looked_at; /* more than any line has: none */
     size_t size;
-    size_t quick;   /* the same, if it is at most two vectors; else more than any line has */
-    Hits wanted[2]; /* hits of these bytes */
-    int64_t ms;
-    uint8_t text[REMEMBERED_BYTES];
+    int64_t ms;     /* without the part of a second, if it may be another one */
+    int part_digits; /* 0: it may not */
+    size_t part_at;
+    int vectors;
+    Hits same[REMEMBERED_VECTORS], part[REMEMBERED_VECTORS]; /* which bytes are the same; which are a part's digits */
+    uint8_t text[REMEMBERED_VECTORS * VECTOR_BYTES];
 } Remembered;
 
 typedef struct Step Step;
@@ -108,6 +116,7 @@ enum Code {
     DO_STATUS,
     DO_DIGITS,
     DO_NUMBER,
+    DO_LIST,
     DO_TIME
 };
 
@@ -120,9 +129,12 @@ struct Step {
     uint8_t before_port;       /* a colon comes after what may hold colons */
     uint8_t marks;             /* how many bytes end it; more than MARKS: see `ends` */
     uint8_t ends_at_quote;     /* a quote does, and nothing else */
+    uint8_t ends_in_names;     /* one does that names and numbers may have */
+    uint8_t is_kept;           /* its value goes somewhere */
     uint8_t then_size;         /* of the literal that comes next, if it is one of up to eight bytes; else 0 */
     int output;                /* where the value goes as soon as it is read */
     int kept;                  /* which of the values that are kept; -1: none */
+    Step *next;                /* behind a field and that literal */
     uint64_t word, mask;       /* the first bytes of its text, and which of eight they are */
     uint64_t then, then_mask;  /* of the literal that comes next */
     uint64_t after_word, after_mask; /* of the text that comes after the field */
@@ -131,7 +143,7 @@ struct Step {
     Text text, after;
     Notation *notations;
     size_t notation_count;
-    Remembered newest;
+    Remembered *newest; /* of a time */
     uint8_t mark[MARKS][VECTOR_BYTES]; /* each as often as a vector has bytes */
     uint8_t ends[256];                 /* which bytes end a value that knows nothing of itself */
 };
@@ -142,6 +154,7 @@ typedef struct {
     size_t step_count;
     Notation *notations;
     TimeItem *items;
+    Remembered *newest;
     int is_open;
     int may_lack; /* a line may have no value for some output */
     /* Values that are kept until the line fits: those of which there are several that have to be the same, and those

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "lines.h"
+#include "vectors.h"
 
 /* Where a part of a text begins and ends in its block; -1 and -1: it has none. */
 typedef struct {
@@ -20,9 +21,18 @@ static inline Place place_of(const Block *block, const uint8_t *begin, const uin
     return (Place){(int32_t)(begin - block->bytes), (int32_t)(end - block->bytes)};
 }
 
+#define HTTP UINT64_C(0x2E002F50545448) /* of eight bytes: HTTP, a slash, and a point behind what is a digit */
+#define HTTP_MASK UINT64_C(0x00FF00FFFFFFFFFF)
+
 /* The space before a protocol at the end: letters, a slash, and a digit, or two with a point between. */
 static const uint8_t *before_protocol(const uint8_t *at, const uint8_t *end)
 {
+    uint64_t word;
+    if (end - at > 9) {
+        memcpy(&word, end - 8, sizeof word);
+        if ((word & HTTP_MASK) == HTTP && end[-9] == ' ' && is(DIGIT, end[-3]) && is(DIGIT, end[-1]))
+            return end - 9;
+    }
     const uint8_t *slash = NULL;
     if (end - at >= 2 && is(DIGIT, end[-1]))
         slash = end[-2] != '.' ? end - 2 : end - at >= 4 && is(DIGIT, end[-3]) ? end - 4 : NULL;
@@ -72,6 +82,15 @@ static int is_authority_in(const Block *block, Copied *copy, const uint8_t *at, 
     return text == NULL ? NO_MEMORY : is_authority(text, text + (end - at));
 }
 
+/* The first question mark; the end if there is none. */
+static inline const uint8_t *find_mark(const uint8_t *at, const uint8_t *end, const uint8_t *limit)
+{
+    if (limit - end >= VECTOR_BYTES)
+        return find_byte('?', at, end);
+    const uint8_t *mark = memchr(at, '?', (size_t)(end - at));
+    return mark == NULL ? end : mark;
+}
+
 /* Take an address apart; DONE or NO_MEMORY. */
 static int read_uri(const Block *block, Copied *copy, const uint8_t *at, const uint8_t *end, int absolute,
                     Place *path, Place *query, Place *host)
@@ -99,9 +118,9 @@ static int read_uri(const Block *block, Copied *copy, const uint8_t *at, const u
             }
         }
     }
-    const uint8_t *mark = memchr(at, '?', (size_t)(end - at));
-    *path = place_of(block, at, mark == NULL ? end : mark);
-    if (mark != NULL && mark + 1 < end)
+    const uint8_t *mark = find_mark(at, end, block->bytes + block->size);
+    *path = place_of(block, at, mark);
+    if (mark + 1 < end)
         *query = place_of(block, mark + 1, end);
     return DONE;
 }

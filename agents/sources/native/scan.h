@@ -41,7 +41,7 @@ static inline const uint8_t *bare_end(const Step *step, const uint8_t *at)
     while (at < end) {                                                                                                 \
         Vector a = load(at), b = load(at + VECTOR_BYTES), c = load(at + 2 * VECTOR_BYTES);                             \
         Vector d = load(at + 3 * VECTOR_BYTES);                                                                        \
-        int hit = first_of_four(FOUND(a), FOUND(b), FOUND(c), FOUND(d));                                               \
+        size_t hit = first_of_four(FOUND(a), FOUND(b), FOUND(c), FOUND(d));                                               \
         at += hit;                                                                                                     \
         if (hit == 4 * VECTOR_BYTES)                                                                                   \
             continue;                                                                                                  \
@@ -71,20 +71,6 @@ static inline const uint8_t *run_end(const Step *step, const uint8_t *at, const 
     if (!quoted)
         return bare_end(step, at);
     return step->ends_at_quote ? quote_end(at, end) : marked_end(step, at, end);
-}
-
-/* The first of a byte; the end if there is none. */
-static inline const uint8_t *find_byte(uint8_t byte, const uint8_t *at, const uint8_t *end)
-{
-    Vector wanted = every(byte);
-    for (; at < end; at += VECTOR_BYTES) {
-        Hits found = hits(equal(load(at), wanted));
-        if (found) {
-            at += first_hit(found);
-            break;
-        }
-    }
-    return at < end ? at : end;
 }
 
 #endif

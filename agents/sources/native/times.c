@@ -15,12 +15,18 @@
 /* What has been read of one time. */
 typedef struct {
     const uint8_t *at, *end;
-    int year, short_year, month, day, day_of_year, hour, half_hour, minute, second; /* -1: not said */
+    int numbers[TIME_NUMBERS]; /* -1: not said */
     int is_pm, offset_minutes;
     int64_t part_ns;
     int64_t whole_ms;
     int is_whole; /* `whole_ms` says it all but the part of a second */
+    int parts;    /* how many parts of a second there are */
+    const uint8_t *part_at;
+    int part_digits;
 } Clock;
+
+static const Clock nothing_read = {
+    .numbers = {[YEAR] = YEARLESS, [SHORT_YEAR] = -1, [MONTH] = 1, [DAY] = 1, [DAY_OF_YEAR] = -1, [HALF_HOUR] = -1}};
 
 static inline int byte_at(const Clock *clock, ptrdiff_t ahead)
 {
@@ -32,19 +38,29 @@ static inline int is_digit(int byte)
     return byte >= '0' && byte <= '9';
 }
 
+/* Take so many digits; behind the line there is none. */
 static inline int take_digits(Clock *clock, int count, int least, int most, int *out)
 {
-    int value = 0;
-    if (clock->end - clock->at < count)
-        return 0;
+    unsigned value = 0, digit;
+    const uint8_t *at = clock->at;
     for (int i = 0; i < count; i++) {
-        if (!is_digit(clock->at[i]))
+        if ((digit = at[i] - (unsigned)'0') > 9)
             return 0;
-        value = 10 * value + clock->at[i] - '0';
+        value = 10 * value + digit;
     }
-    clock->at += count;
-    *out = value;
-    return value >= least && value <= most;
+    clock->at = at + count;
+    *out = (int)value;
+    return (int)value >= least && (int)value <= most;
+}
+
+static inline void put_part(Clock *clock, const uint8_t *at, int digits, int64_t part)
+{
+    clock->part_at = at;
+    clock->part_digits = digits;
+    clock->parts++;
+    for (; digits < 9; digits++)
+        part *= 10;
+    clock->part_ns = part;
 }
 
 /* Take all digits that follow, up to one more than there may be; returns how many. */
@@ -57,13 +73,6 @@ static int take_run(Clock *clock, int most, uint64_t *out)
         count++;
     }
     return count;
-}
-
-static int64_t in_ns(uint64_t part, int digits)
-{
-    for (; digits < 9; digits++)
-        part *= 10;
-    return (int64_t)part;
 }
 
 /* Take a name; returns its number, -1: it is none of them. */
@@ -83,9 +92,9 @@ static int take_name(Clock *clock, const char *names)
 static int take_padded_day(Clock *clock)
 {
     if (byte_at(clock, 0) != ' ')
-        return take_digits(clock, 2, 1, 31, &clock->day);
+        return take_digits(clock, 2, 1, 31, &clock->numbers[DAY]);
     clock->at++;
-    return take_digits(clock, 1, 1, 9, &clock->day);
+    return take_digits(clock, 1, 1, 9, &clock->numbers[DAY]);
 }
 
 static int take_fraction(Clock *clock)
@@ -93,19 +102,20 @@ static int take_fraction(Clock *clock)
     int point = byte_at(clock, 0);
     if ((point != '.' && point != ',') || !is_digit(byte_at(clock, 1)))
         return 1;
-    clock->at++;
+    const uint8_t *at = ++clock->at;
     uint64_t part;
     int digits = take_run(clock, 9, &part);
-    clock->part_ns = digits <= 9 ? in_ns(part, digits) : 0;
+    put_part(clock, at, digits, (int64_t)part);
     return digits <= 9;
 }
 
 static int take_part(Clock *clock, int digits)
 {
     int part;
+    const uint8_t *at = clock->at;
     if (!take_digits(clock, digits, 0, 999999999, &part))
         return 0;
-    clock->part_ns = in_ns((uint64_t)part, digits);
+    put_part(clock, at, digits, part);
     return 1;
 }
 
@@ -196,6 +206,8 @@ static int take_epoch(Clock *clock)
         return 1;
     int64_t known = clock->part_ns;
     int fits = take_fraction(clock);
+    /* Whether it counts depends on the digits before. */
+    clock->parts++;
     if (digits > 11)
         clock->part_ns = known;
     return fits;
@@ -215,42 +227,36 @@ static int take_hexadecimal(Clock *clock)
     return 1;
 }
 
-static int take(Clock *clock, const TimeItem *item, const Step *step)
+static inline int take_literal(Clock *clock, Text text)
+{
+    if ((size_t)(clock->end - clock->at) < text.size || *clock->at != *text.at ||
+        (text.size > 1 && memcmp(clock->at, text.at, text.size) != 0))
+        return 0;
+    clock->at += text.size;
+    return 1;
+}
+
+static int take_code(Clock *clock, int code, const Step *step)
 {
     int number;
-    switch (item->code) {
-    case 0:
-        if ((size_t)(clock->end - clock->at) < item->text.size ||
-            memcmp(clock->at, item->text.at, item->text.size) != 0)
-            return 0;
-        clock->at += item->text.size;
-        return 1;
-    case 'Y': return take_digits(clock, 4, 1, 9999, &clock->year);
-    case 'y': return take_digits(clock, 2, 0, 99, &clock->short_year);
-    case 'm': return take_digits(clock, 2, 1, 12, &clock->month);
-    case 'd': return take_digits(clock, 2, 1, 31, &clock->day);
-    case 'j': return take_digits(clock, 3, 1, 366, &clock->day_of_year);
-    case 'H': return take_digits(clock, 2, 0, 23, &clock->hour);
-    case 'I': return take_digits(clock, 2, 1, 12, &clock->half_hour);
-    case 'M': return take_digits(clock, 2, 0, 59, &clock->minute);
-    case 'S': return take_digits(clock, 2, 0, 60, &clock->second);
+    switch (code) {
     case 'b':
         number = take_name(clock, "JanFebMarAprMayJunJulAugSepOctNovDec");
-        clock->month = number + 1;
+        clock->numbers[MONTH] = number + 1;
         return number >= 0;
     case 'a': return take_name(clock, "MonTueWedThuFriSatSun") >= 0;
     case 'e': return take_padded_day(clock);
     case 'f': return take_fraction(clock);
     case '3':
     case '6':
-    case '9': return take_part(clock, item->code - '0');
+    case '9': return take_part(clock, code - '0');
     case 'z': return take_offset(clock);
     case 'u': return take_zone_name(clock, step);
     case 'p': return take_half(clock);
     case 's': return take_seconds(clock);
     case 'Q': return take_epoch(clock);
     case 'X': return take_hexadecimal(clock);
-    default: return take_constant(clock, item->code);
+    default: return take_constant(clock, code);
     }
 }
 
@@ -270,22 +276,27 @@ static int64_t days_before(int year)
 static int in_ms(const Clock *clock, int64_t *ms)
 {
     static const int before[13] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
+    const int *numbers = clock->numbers;
     *ms = clock->whole_ms;
     if (!clock->is_whole) {
-        int year = clock->short_year < 0 ? clock->year : clock->short_year + (clock->short_year >= 70 ? 1900 : 2000);
-        int hour = clock->half_hour < 0 ? clock->hour : clock->half_hour % 12 + (clock->is_pm ? 12 : 0);
-        int leap = is_leap(year), month = clock->month;
+        int year = numbers[YEAR], hour = numbers[HOUR], month = numbers[MONTH];
+        if (numbers[SHORT_YEAR] >= 0)
+            year = numbers[SHORT_YEAR] + (numbers[SHORT_YEAR] >= 70 ? 1900 : 2000);
+        if (numbers[HALF_HOUR] >= 0)
+            hour = numbers[HALF_HOUR] % 12 + (clock->is_pm ? 12 : 0);
+        int leap = is_leap(year);
         int64_t days = days_before(year);
-        if (clock->day_of_year >= 0) {
-            if (clock->day_of_year == 366 && !leap)
+        if (numbers[DAY_OF_YEAR] >= 0) {
+            if (numbers[DAY_OF_YEAR] == 366 && !leap)
                 return 0;
-            days += clock->day_of_year - 1;
+            days += numbers[DAY_OF_YEAR] - 1;
         } else {
-            if (clock->day > before[month] - before[month - 1] + (leap && month == 2))
+            if (numbers[DAY] > before[month] - before[month - 1] + (leap && month == 2))
                 return 0;
-            days += before[month - 1] + (leap && month > 2) + clock->day - 1;
+            days += before[month - 1] + (leap && month > 2) + numbers[DAY] - 1;
         }
-        *ms = (((days * 24 + hour) * 60 + clock->minute - clock->offset_minutes) * 60 + clock->second) * 1000;
+        int64_t minutes = (days * 24 + hour) * 60 + numbers[MINUTE] - clock->offset_minutes;
+        *ms = (minutes * 60 + numbers[SECOND]) * 1000;
     }
     *ms += clock->part_ns / 1000000;
     return *ms >= LEAST_MS && *ms <= MOST_MS;
@@ -294,51 +305,54 @@ static int in_ms(const Clock *clock, int64_t *ms)
 /* Read a time of one notation; `clock->at` is where it ends, or where it turned out to be none. */
 static int read_notation(const Notation *notation, const Step *step, Clock *clock, int64_t *ms)
 {
-    for (size_t i = 0; i < notation->count; i++)
-        if (!take(clock, &notation->items[i], step))
+    for (const TimeItem *item = notation->items; item < notation->items + notation->count; item++) {
+        int fits = item->digits      ? take_digits(clock, item->digits, item->least, item->most,
+                                                   &clock->numbers[item->number])
+                   : item->code == 0 ? take_literal(clock, item->text)
+                                     : take_code(clock, item->code, step);
+        if (!fits)
             return 0;
+    }
     return in_ms(clock, ms);
 }
 
-static inline int is_remembered(const Remembered *newest, const uint8_t *at, const uint8_t *end)
-{
-    return newest->looked_at && (size_t)(end - at) >= newest->looked_at &&
-           memcmp(at, newest->text, newest->looked_at) == 0;
-}
-
-static void remember(Remembered *newest, const uint8_t *at, size_t size, size_t looked_at, int64_t ms)
+/* Remember a time that was read at a place where so many bytes were looked at. `has_part`: the part of a second may be
+ * any other one of as many digits. */
+static void remember(Remembered *newest, const Clock *clock, const uint8_t *at, size_t looked_at, int64_t ms,
+                     int has_part)
 {
     newest->looked_at = looked_at;
-    newest->size = size;
-    newest->ms = ms;
-    newest->quick = looked_at <= 2 * VECTOR_BYTES ? looked_at : SIZE_MAX;
-    for (size_t i = 0; i < 2; i++) {
-        size_t before = i * VECTOR_BYTES, count = looked_at > before ? looked_at - before : 0;
-        newest->wanted[i] = count < VECTOR_BYTES ? hits_before((int)count) : EVERY_HIT;
-    }
+    newest->size = (size_t)(clock->at - at);
+    newest->ms = has_part ? ms - clock->part_ns / 1000000 : ms;
+    newest->part_digits = has_part ? clock->part_digits : 0;
+    newest->part_at = has_part ? (size_t)(clock->part_at - at) : 0;
+    newest->vectors = (int)((looked_at + VECTOR_BYTES - 1) / VECTOR_BYTES);
     memcpy(newest->text, at, looked_at);
+    uint8_t same[sizeof newest->text] = {0}, part[sizeof newest->text] = {0};
+    memset(same, 0xFF, looked_at);
+    memset(same + newest->part_at, 0, (size_t)newest->part_digits);
+    memset(part + newest->part_at, 0xFF, (size_t)newest->part_digits);
+    for (int i = 0; i < REMEMBERED_VECTORS; i++) {
+        newest->same[i] = hits(load(same + i * VECTOR_BYTES));
+        newest->part[i] = hits(load(part + i * VECTOR_BYTES));
+    }
 }
 
 const uint8_t *read_time(Step *step, Line *line, const uint8_t *at, Value *value)
 {
-    Remembered *newest = &step->newest;
-    value->begin = at;
-    if (is_remembered(newest, at, line->end)) {
-        value->end = at + newest->size;
-        value->ms = newest->ms;
-        return value->end;
-    }
     size_t beyond = 0;
+    value->begin = at;
     for (size_t i = 0; i < step->notation_count; i++) {
         const Notation *notation = &step->notations[i];
-        Clock clock = {.at = at, .end = line->end, .year = YEARLESS, .month = 1, .day = 1};
-        clock.short_year = clock.day_of_year = clock.half_hour = -1;
+        Clock clock = nothing_read;
+        clock.at = at;
+        clock.end = line->end;
         int fits = read_notation(notation, step, &clock, &value->ms) && ends_here(step, line, clock.at);
-        size_t size = (size_t)(clock.at - at), looked_at = size + (fits ? notation->ahead : notation->beyond);
+        size_t looked_at = (size_t)(clock.at - at) + (fits ? notation->ahead : notation->beyond);
         beyond = looked_at > beyond ? looked_at : beyond;
         if (fits) {
-            if (beyond <= REMEMBERED_BYTES && beyond <= (size_t)(line->end - at))
-                remember(newest, at, size, beyond, value->ms);
+            if (beyond <= sizeof step->newest->text && beyond <= (size_t)(line->end - at))
+                remember(step->newest, &clock, at, beyond, value->ms, i == 0 && clock.parts == 1);
             value->end = clock.at;
             return clock.at;
         }
@@ -368,20 +382,42 @@ int count_items(Text pattern, size_t *count)
     return DONE;
 }
 
+/* A code of a notation; numbers with between what they lie. */
+static TimeItem item_of(int code)
+{
+    static const struct {
+        char code;
+        TimeItem item;
+    } numbers[] = {
+        {'Y', {'Y', 4, YEAR, 1, 9999, {0}}},      {'y', {'y', 2, SHORT_YEAR, 0, 99, {0}}},
+        {'m', {'m', 2, MONTH, 1, 12, {0}}},       {'d', {'d', 2, DAY, 1, 31, {0}}},
+        {'j', {'j', 3, DAY_OF_YEAR, 1, 366, {0}}}, {'H', {'H', 2, HOUR, 0, 23, {0}}},
+        {'I', {'I', 2, HALF_HOUR, 1, 12, {0}}},   {'M', {'M', 2, MINUTE, 0, 59, {0}}},
+        {'S', {'S', 2, SECOND, 0, 60, {0}}},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].code == code)
+            return numbers[i].item;
+    return (TimeItem){.code = (uint8_t)code};
+}
+
 void put_notation(Notation *notation, Text pattern, TimeItem *items)
 {
     *notation = (Notation){.items = items, .ahead = 1, .beyond = BEYOND_MAX};
     while (pattern.size) {
         size_t size = item_size(pattern);
-        int is_code = *pattern.at == '%';
-        items[notation->count++] = (TimeItem){is_code ? pattern.at[1] : 0, {pattern.at, size}};
-        if (!is_code && size > notation->beyond)
-            notation->beyond = size;
-        /* A part of a second is looked for in two bytes, as is an offset behind a space. */
-        if (is_code && strchr("fQ_", pattern.at[1]) != NULL && notation->ahead < 2)
-            notation->ahead = 2;
-        if (is_code && pattern.at[1] == 'u')
+        TimeItem *item = &items[notation->count++];
+        *item = item_of(*pattern.at == '%' ? pattern.at[1] : 0);
+        if (item->code == 0) {
+            item->text = (Text){pattern.at, size};
+            if (size > notation->beyond)
+                notation->beyond = size;
+        } else if (item->code == 'u') {
             notation->ahead = AHEAD_MAX;
+        } else if (strchr("fQ_", item->code) != NULL && notation->ahead < 2) {
+            /* A part of a second is looked for in two bytes, as is an offset behind a space. */
+            notation->ahead = 2;
+        }
         pattern.at += size;
         pattern.size -= size;
     }

@@ -42,13 +42,17 @@ const uint8_t *read_user(Step *step, Line *line, const uint8_t *at, Value *value
     put_text(value, at, end);
     if (value->begin == NULL || same(at, end, "\"\""))
         return end;
-    int spaces = 0;
+    int spaces = 0, marks = 0;
     for (const uint8_t *byte = at; byte < end; byte++) {
         if (*byte < 32 || *byte == '[' || *byte == ']' || *byte == '"')
             return misfit(line, at);
         spaces += *byte == ' ';
+        marks += *byte == '.' || *byte == ':';
     }
-    if (is_ip(at, end) || is_ip_port(at, end) || (spaces && (line->has_ident || !are_names(at, end))))
+    /* All addresses have points or colons. */
+    if (marks && (is_ip(at, end) || is_ip_port(at, end)))
+        return misfit(line, at);
+    if (spaces && (line->has_ident || !are_names(at, end)))
         return misfit(line, at);
     return end;
 }

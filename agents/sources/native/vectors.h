@@ -3,6 +3,7 @@
 #ifndef LINES_VECTORS_H
 #define LINES_VECTORS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -46,6 +47,12 @@ static inline Vector at_most(Vector bytes, Vector limit)
 static inline Vector minus(Vector left, Vector right)
 {
     return _mm_sub_epi8(left, right);
+}
+
+/* Which bytes are no digits; compared as signed ones, of which digits are the least when this is added. */
+static inline Vector no_digit(Vector bytes)
+{
+    return _mm_cmpgt_epi8(_mm_add_epi8(bytes, _mm_set1_epi8(128 - '0')), _mm_set1_epi8(9 - 128));
 }
 
 static inline void store(uint8_t *bytes, Vector vector)
@@ -95,6 +102,11 @@ static inline Vector at_most(Vector bytes, Vector limit)
 static inline Vector minus(Vector left, Vector right)
 {
     return vsubq_u8(left, right);
+}
+
+static inline Vector no_digit(Vector bytes)
+{
+    return vcgtq_u8(vsubq_u8(bytes, vdupq_n_u8('0')), vdupq_n_u8(9));
 }
 
 static inline void store(uint8_t *bytes, Vector vector)
@@ -154,6 +166,11 @@ static inline Vector minus(Vector left, Vector right)
     EACH_BYTE(left.bytes[i] - right.bytes[i]);
 }
 
+static inline Vector no_digit(Vector bytes)
+{
+    EACH_BYTE(bytes.bytes[i] < '0' || bytes.bytes[i] > '9' ? 0xFF : 0);
+}
+
 static inline void store(uint8_t *bytes, Vector vector)
 {
     memcpy(bytes, vector.bytes, VECTOR_BYTES);
@@ -170,9 +187,9 @@ static inline Hits hits(Vector found)
 #endif
 
 /* Where the first hit is, of at least one. */
-static inline int first_hit(Hits found)
+static inline size_t first_hit(Hits found)
 {
-    return __builtin_ctzll(found) / HIT_BITS;
+    return (size_t)__builtin_ctzll(found) / HIT_BITS;
 }
 
 static inline Hits without_first(Hits found)
@@ -181,25 +198,39 @@ static inline Hits without_first(Hits found)
 }
 
 /* Hits of all of the first bytes, fewer than sixteen. */
-static inline Hits hits_before(int count)
+static inline Hits hits_before(size_t count)
 {
     return EVERY_HIT & (((Hits)1 << count * HIT_BITS) - 1);
 }
 
 /* Where among 64 bytes the first hit is; 64 if there is none. */
-static inline int first_of_four(Vector a, Vector b, Vector c, Vector d)
+static inline size_t first_of_four(Vector a, Vector b, Vector c, Vector d)
 {
 #if HIT_BITS == 1
     uint64_t found = (uint64_t)hits(a) | (uint64_t)hits(b) << 16 | (uint64_t)hits(c) << 32 | (uint64_t)hits(d) << 48;
-    return found ? __builtin_ctzll(found) : 64;
+    return found ? (size_t)__builtin_ctzll(found) : 64;
 #else
     Vector four[4] = {a, b, c, d};
     if (!hits(either(either(a, b), either(c, d))))
         return 64;
-    for (int i = 0;; i++)
+    for (size_t i = 0;; i++)
         if (hits(four[i]))
             return VECTOR_BYTES * i + first_hit(hits(four[i]));
 #endif
+}
+
+/* The first of a byte; the end if there is none. There is slack behind it. */
+static inline const uint8_t *find_byte(uint8_t byte, const uint8_t *at, const uint8_t *end)
+{
+    Vector wanted = every(byte);
+    for (; at < end; at += VECTOR_BYTES) {
+        Hits found = hits(equal(load(at), wanted));
+        if (found) {
+            at += first_hit(found);
+            break;
+        }
+    }
+    return at < end ? at : end;
 }
 
 #endif
