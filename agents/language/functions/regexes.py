@@ -6,11 +6,14 @@ import polars as pl
 
 from elf.agents.language.functions.registry import Call, special
 from elf.agents.language.regex import compile_pattern, rlike_expr, translate_replacement
+from elf.agents.language.regex_translation import END_HINT, hint_in
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
 
 STRING = SqlType.STRING
 _SOFT_END = r"$ also matches before a last line break, which would be part of this"
+_REPEATS = "what is repeated in the pattern can match nothing, and Java repeats that in a way of its own"
+_REPEATS_HINT = "what is repeated has to match a character at least: (a+)* for (a*)*"
 
 
 @special("rlike", "regexp", "regexp_like", least=2)
@@ -28,8 +31,10 @@ def regexp_extract(call: Call) -> Value:
         return call.value(pl.lit(None, dtype=pl.String), STRING)
     if not 0 <= group <= pattern.groups:
         raise call.refused(f"the pattern has {pattern.groups} group(s), not {group}", "group 0 is the whole match")
-    if group == 0 and pattern.ends_softly:
-        raise call.refused(_SOFT_END, r"write \z for the very end, or extract a group")
+    if group in pattern.soft:
+        raise call.refused(_SOFT_END, f"{hint_in(call.arguments[1].node, END_HINT)}, or extract a group before it")
+    if pattern.repeats_nothing:
+        raise call.refused(_REPEATS, _REPEATS_HINT)
     found = text.str.extract(pattern.rust, group).fill_null("")
     return call.value(pl.when(text.is_not_null()).then(found), STRING)
 
@@ -41,8 +46,10 @@ def regexp_replace(call: Call) -> Value:
     by = None if pattern is None else translate_replacement(call.arguments[2], pattern.groups)
     if pattern is None or by is None:
         return call.value(pl.lit(None, dtype=pl.String), STRING)
-    if pattern.ends_softly:
-        raise call.refused(_SOFT_END, r"write \z for the very end")
+    if pattern.soft:
+        raise call.refused(_SOFT_END, hint_in(call.arguments[1].node, END_HINT))
+    if pattern.repeats_nothing:
+        raise call.refused(_REPEATS, _REPEATS_HINT)
     if pattern.matches_empty:
         raise call.refused("a pattern that can match nothing is replaced differently by Java and here", "use + for *")
     # Polars would take a pattern without special characters, and then the replacement too, letter by letter.
