@@ -24,7 +24,7 @@ from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.reading import read_line
-from elf.agents.sources.lines import bounds, clean, line_ends, valid_utf8
+from elf.agents.sources.lines import Ends, clean, cuts, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
 from elf.agents.sources.times.zones import NO_TIME, UTC, to_utc, with_years
 
@@ -88,8 +88,8 @@ class LayoutLines:
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects, oddities, parts = Rejects(), lines.oddities, []
-        for block in _blocks(lines):
-            events, odd = self._events(block, wanted, rejects)
+        for block, ends in _blocks(lines):
+            events, odd = self._events(block, ends, wanted, rejects)
             parts.append(events)
             oddities += odd
         for line in lines.huge:
@@ -119,12 +119,14 @@ class LayoutLines:
                 return None
         return worst
 
-    def _events(self, block: bytes, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[pl.DataFrame, Oddities]:
+    def _events(
+        self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects
+    ) -> tuple[pl.DataFrame, Oddities]:
         """Make events of some lines; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, bad_encoding = valid_utf8(block)
-        ends = line_ends(block)
+            ends = line_ends(block) if bad_encoding else ends
         found = self._reader.read(block, ends, wanted)
         ms, ambiguous = self._utc(found)
         events = pl.DataFrame([pl.Series(TIME, ms).cast(pl.Datetime("ms")), *found.columns])
@@ -162,10 +164,12 @@ class LayoutLines:
         rejects.add_count(len(rejected) - len(kept))
 
 
-def _blocks(lines: Kept) -> Iterator[bytes]:
-    """Yield lines in blocks, at least one."""
+def _blocks(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
+    """Yield lines in blocks, at least one, and where in each its newlines are."""
     if not len(lines.ends):
-        yield b""
+        yield b"", lines.ends
         return
-    for begin, end in itertools.pairwise(bounds(lines.ends, _BLOCK_BYTES).tolist()):
-        yield lines.data[begin:end]
+    places = cuts(lines.ends, _BLOCK_BYTES).tolist()
+    for first, last in itertools.pairwise(places):
+        begin, end = int(lines.ends[first - 1]) + 1 if first else 0, int(lines.ends[last - 1]) + 1
+        yield lines.data[begin:end], lines.ends[first:last] - begin
