@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzz.mutations import mutate
 from tests.fuzz.targets import Target, targets
 
 #: Inputs of each target before its memory is looked at: caches fill, arenas grow.
@@ -38,7 +37,7 @@ class Outcome:
 
 def input_of(target: Target, seed: int, number: int) -> bytes:
     """Return one input; equal arguments give equal bytes, under any hash seed."""
-    return mutate(target.samples, random.Random(f"{seed} {target.name} {number}"))
+    return target.damage(target.samples, random.Random(f"{seed} {target.name} {number}"))
 
 
 def feed(target: Target, data: bytes) -> bool:

@@ -51,9 +51,10 @@ from elf.overlay.links import handshake, wire
 from elf.overlay.links.channel import Channel, ChannelSettings
 from elf.overlay.links.handshake import Hello
 from elf.overlay.sim.loop import SimLoop
-from tests.fuzz import groups
+from tests.fuzz import groups, lines
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
+from tests.fuzz.mutations import mutate
 from tests.fuzz.pao_examples import (
     CHANGED,
     NUMBERS,
@@ -86,12 +87,14 @@ class Target:
     errors: tuple[type[Exception], ...]
     #: How often it is fuzzed compared with the others: the slow ones less, since each input costs as much as a hundred.
     weight: float = 1.0
+    #: How samples are damaged.
+    damage: Callable[[Sequence[bytes], random.Random], bytes] = mutate
 
 
 def targets() -> list[Target]:
     """Return all targets, the same in every run."""
     rng = random.Random(20)
-    return [*_dht_targets(rng), *_link_targets(rng), *_agent_targets(rng)]
+    return [*_dht_targets(rng), *_link_targets(rng), *_agent_targets(rng), *_line_targets()]
 
 
 # ---- the DHT
@@ -316,6 +319,20 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("payloads to merge", _merge, bodies(), (PaoDecodeError,), 0.1),
         Target("payloads of a changed job", _of_changed, changed_payloads(), (PaoDecodeError,), 0.1),
         Target("what a worker has open", _open, open_blocks(), (PaoDecodeError,), 0.1),
+    ]
+
+
+def _line_targets() -> list[Target]:
+    """An input is a hundred lines, so a hundredth of the others' number is as many."""
+    formats = lines.Formats()
+    programs, run = lines.program_samples()
+    seeds = [bytes([number]) for number in range(4)]
+    return [
+        Target("log lines", formats.feed, formats.samples(), (), 0.05, formats.draw),
+        Target("log lines, any bytes", formats.feed, formats.samples(), (), 0.02),
+        Target("log lines of drawn layouts", lines.feed_drawn, seeds, (), 0.05, lines.damaged_seed),
+        Target("values of log lines", lines.feed_values, [b"1\n-\n2.5"], (), 0.05, lines.damaged_texts),
+        Target("program of a layout", run, programs, (ValueError,), 0.1),
     ]
 
 

@@ -108,7 +108,7 @@ def test_damaged_programs_are_refused_or_run() -> None:
     """Those that are not refused do what the twin makes of them."""
     rng = random.Random(3)
     refused = 0
-    for _ in range(4_000):
+    for _ in range(2_000):
         program = bytearray(PROGRAM)
         for _ in range(rng.choice((1, 1, 2, 5))):
             at = rng.randrange(len(program))
@@ -125,7 +125,7 @@ def test_damaged_programs_are_refused_or_run() -> None:
         except UnicodeDecodeError:
             # A literal of a time's notation that is no text; kernels compare bytes.
             continue
-    assert 1_000 < refused < 3_900
+    assert 500 < refused < 1_900
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
 from elf.agents.sources.layouts.kinds import Kind
-from elf.agents.sources.layouts.layout import Layout
+from elf.agents.sources.layouts.layout import Field, Layout
 from elf.agents.sources.layouts.notation import read_layout
 from elf.agents.sources.layouts.pasted import pasted, wrapped
 from elf.agents.sources.layouts.program import Op, Program, Step, compiled
@@ -19,7 +19,7 @@ from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.times.zones import NO_TIME
 from tests.agents.sources.format_files import formats, sample_lines
 from tests.agents.sources.native.damage import damaged
-from tests.agents.sources.native.grammars import ODD, TIMES, layout_of, line_of, time_text
+from tests.agents.sources.native.grammars import ODD, TIMES, layout_of, line_of, time_text, value_of
 from tests.agents.sources.native.kernels import all_outputs, apart, block_of, built, same_apart
 
 REFUSED = [line for entry in formats().values() for line in entry["refused"]]
@@ -51,43 +51,41 @@ def test_damaged_lines(name: str) -> None:
     # Of its own lines more, or few would get beyond the first field.
     own = [line_of(rng.choice(NAMED[name]).tokens, rng) for _ in range(40)]
     own += [line for line in LINES if apart(built(), *programs, [line.encode()]).times] * 4
-    same_apart(*programs, [damaged([*own, *LINES], rng).encode() for _ in range(1_500)])
+    same_apart(*programs, [damaged([*own, *LINES], rng).encode() for _ in range(1_000)])
 
 
-@settings(max_examples=400)
 @given(RANDOM)
 def test_lines_of_all_grammars(rng: random.Random) -> None:
-    layouts = [layout_of(rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-    lines = [line_of(rng.choice(layouts).tokens, rng) for _ in range(8)]
-    lines += [damaged(lines, rng) for _ in range(4)]
-    same_apart(*all_outputs(list(map(compiled, layouts))), [line.replace("\n", " ").encode() for line in lines])
+    for _ in range(6):
+        layouts = [layout_of(rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        lines = [line_of(rng.choice(layouts).tokens, rng) for _ in range(12)]
+        lines += [damaged(lines, rng) for _ in range(4)]
+        same_apart(*all_outputs(list(map(compiled, layouts))), [line.replace("\n", " ").encode() for line in lines])
 
 
-@settings(max_examples=300)
-@given(RANDOM, st.sampled_from([kind for kind in Kind if kind is not Kind.LOOSE]))
-def test_steps_that_no_layout_has(rng: random.Random, kind: Kind) -> None:
+@given(RANDOM)
+def test_steps_that_no_layout_has(rng: random.Random) -> None:
     """A value of any kind may end anywhere."""
-    after = "".join(rng.choice(ODD) for _ in range(rng.randint(0, 3))).encode()
-    stops = {rng.choice(ODD.encode()) for _ in range(rng.choice((0, 1, 2, 3, 5)))} | {*after[:1]}
-    notations = tuple(rng.sample(TIMES, rng.randint(0, 2))) if kind is Kind.TIME else ()
-    field = Step(
-        Op.FIELD,
-        kind=kind,
-        slot=0,
-        stops=bytes(sorted(stops)),
-        after=after,
-        quoted=rng.random() < 0.4,
-        pads=rng.random() < 0.1,
-        notations=notations,
-    )
-    steps = [Step(Op.LITERAL, after), Step(Op.END)]
-    column = layout_of(rng).tokens
-    program = Program((field, *steps), compiled(read_layout("{a:word}")).slots, rng.random() < 0.5)
-    lines = [line_of(column, rng).replace("\n", " ").encode() + after for _ in range(6)]
-    same_apart(*all_outputs([program]), lines)
+    for kind in Kind:
+        after = "".join(rng.choice(ODD) for _ in range(rng.randint(0, 3))).encode()
+        stops = {rng.choice(ODD.encode()) for _ in range(rng.choice((0, 1, 2, 3, 5)))} | {*after[:1]}
+        field = Step(
+            Op.FIELD,
+            kind=kind,
+            slot=0,
+            stops=bytes(sorted(stops)),
+            after=after,
+            quoted=rng.random() < 0.4,
+            pads=rng.random() < 0.1,
+            notations=tuple(rng.sample(TIMES, rng.randint(0, 2))) if kind is Kind.TIME else (),
+        )
+        steps = (field, Step(Op.LITERAL, after), Step(Op.END))
+        program = Program(steps, compiled(read_layout("{a:word}")).slots, rng.random() < 0.5)
+        values = [value_of(Field("", kind, field.notations or TIMES), rng) for _ in range(4)]
+        lines = [f"{value}{after.decode()}{rng.choice(('', ' x'))}".replace("\n", " ").encode() for value in values]
+        same_apart(*all_outputs([program]), lines)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=80), max_size=6), st.data())
 def test_any_text(lines: list[str], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(list(NAMED)))
@@ -99,11 +97,11 @@ def test_the_blocks_end_may_be_anywhere(name: str) -> None:
     """What is behind the last line is nobody's."""
     programs = all_outputs(list(map(compiled, NAMED[name])))
     known = max((line.encode() for line in LINES if apart(built(), *programs, [line.encode()]).times), key=len)
-    for size in range(len(known)):
+    for size in range(0, len(known), 1 if name == "combined" else 7):
         same_apart(*programs, [known, known[: len(known) - size]])
         same_apart(*programs, [known[size:]])
     # The last lines are short, so that several of them lie at the end.
-    for size in range(80):
+    for size in range(0, 80, 1 if name == "combined" else 9):
         same_apart(*programs, [known, *[b"x"] * (size // 8), known[: size % 8]])
 
 
