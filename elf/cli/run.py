@@ -17,6 +17,7 @@ from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
 if TYPE_CHECKING:
+    from elf.agents.oneshot import Outcome
     from elf.agents.sources.inputs import Input
 
 INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
@@ -83,10 +84,21 @@ def run(
     else:
         frame = outcome.frame.with_columns(pl.selectors.datetime().dt.replace_time_zone("UTC"))
         console().print(table_of(frame.columns, frame.iter_rows()))
+    _tell(outcome)
+    fails_on_all = outcome.failed and outcome.failed == outcome.counters.parsed
+    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
+        raise typer.Exit(NO_RESULT)
+
+
+def _tell(outcome: Outcome) -> None:
+    """Say what became of all lines, and of values, on stderr."""
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
     say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
+    for name, (kind, count) in outcome.mistyped.items():
+        values, fit, are = ("1 value", "does", "is") if count == 1 else (f"{count} values", "do", "are")
+        say(f"{values} of {name} {fit} not fit {kind.value} and {are} null")
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")
@@ -97,9 +109,6 @@ def run(
         say(f"{name}: no line is an event: {why}")
     for name, why in outcome.inputs.unreadable.items():
         say(f"{name}: left out: {why}")
-    fails_on_all = outcome.failed and outcome.failed == lines.parsed
-    if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
-        raise typer.Exit(NO_RESULT)
 
 
 def _files(files: Sequence[Input]) -> str:
