@@ -22,7 +22,7 @@ from elf.agents.language.dialect import refused
 from elf.agents.language.iteration import check_size
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
-from elf.agents.sources.counters import Counters
+from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
 from elf.agents.sources.inputs import Input, Inputs, find_inputs
@@ -53,6 +53,8 @@ class Outcome:
     misfits: Mapping[str, str] = field(default_factory=dict)
     #: Events left out, because the job's expressions or functions fail on them.
     failed: int = 0
+    #: Values that do not fit their columns' types, by column: the column's type, and how many are null for it.
+    mistyped: Mapping[str, tuple[SqlType, int]] = field(default_factory=dict)
 
 
 def evaluate(
@@ -91,12 +93,13 @@ def evaluate(
 
 
 def _evaluated(plan: Plan, parser: Format, found: Inputs) -> Outcome:
-    taker, failed = _Taker(plan), 0
+    taker, failed, oddities = _Taker(plan), 0, Oddities()
     ends: dict[str, Counters] = {}
     rejected: dict[str, tuple[bytes, str]] = {}
     for file, (parts,) in _gathered(plan, parser, found.files):
         for part in parts:
             ends[file] = ends.get(file, Counters()) + part.counters
+            oddities += part.oddities
             if part.rejects:
                 rejected.setdefault(file, part.rejects[0])
         events = events_of(parts)
@@ -109,7 +112,8 @@ def _evaluated(plan: Plan, parser: Format, found: Inputs) -> Outcome:
     }
     first = next(iter(rejected.values()), None)
     counters = sum(ends.values(), Counters())
-    return Outcome(_rows(plan, taker.tree.snapshot()), counters, found, first, misfits, failed)
+    mistyped = {name: (plan.columns[name], count) for name, count in sorted(oddities.mistyped.items())}
+    return Outcome(_rows(plan, taker.tree.snapshot()), counters, found, first, misfits, failed, mistyped)
 
 
 def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, str] | None) -> str | None:

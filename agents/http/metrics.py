@@ -95,7 +95,8 @@ class _AgentCollector(Collector):
     def _sources(self) -> Iterator[Metric]:
         read = CounterMetricFamily("elf_lines_read", "Lines read", labels=["source"])
         ends = CounterMetricFamily("elf_lines", "Lines by their end; they add up to read", labels=["source", "end"])
-        odd = CounterMetricFamily("elf_line_oddities", "Lines repaired or cut, by kind", labels=["source", "kind"])
+        oddities = "Lines repaired or cut, and values that do not fit their column's type, by kind"
+        odd = CounterMetricFamily("elf_line_oddities", oddities, labels=["source", "kind", "column"])
         gaps = CounterMetricFamily("elf_truncations", "Logs truncated while they were read", labels=["source"])
         lost = CounterMetricFamily("elf_gap_bytes", "Bytes known to be lost by truncation", labels=["source"])
         newest = GaugeMetricFamily("elf_newest_event_timestamp_seconds", "Newest event time", labels=["source"])
@@ -107,7 +108,8 @@ class _AgentCollector(Collector):
             for end in _ENDS:
                 ends.add_metric([source, end], getattr(counters, end))
             for kind, count in msgspec.structs.asdict(intake.pump.oddities).items():
-                odd.add_metric([source, kind], count)
+                for column, values in sorted(count.items()) if kind == "mistyped" else [("", count)]:
+                    odd.add_metric([source, kind, column], values)
             gaps.add_metric([source], intake.pump.tail.gap_count)
             lost.add_metric([source], intake.pump.tail.gap_bytes)
             newest.add_metric([source], (intake.pump.newest_ms or 0) / 1000)

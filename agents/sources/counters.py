@@ -6,9 +6,13 @@ formats decide that and hand the reason along in `Parsed.rejects`.
 
 from __future__ import annotations
 
-from typing import Self
+import operator
+from collections.abc import Mapping
+from typing import Self, TypeAlias
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
@@ -40,15 +44,27 @@ class Counters(_Tally, frozen=True):
 class Oddities(_Tally, frozen=True):
     """What was repaired or lost *inside* lines; says nothing about how the lines ended.
 
-    `mistyped` counts values (not lines) that do not fit their column's declared type; each became null.
+    `mistyped` counts values (not lines) of events that do not fit their column's type, by column; each became null.
     `time_ambiguous` counts local times of an hour that came twice; they were taken for the earlier one.
     """
 
     truncated: int = 0
     bad_encoding: int = 0
     nul_bytes: int = 0
-    mistyped: int = 0
+    mistyped: Mapping[str, int] = {}
     time_ambiguous: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        columns = {**self.mistyped, **other.mistyped}  # of nearly all lines none
+        mistyped = {name: self.mistyped.get(name, 0) + other.mistyped.get(name, 0) for name in columns}
+        counts = (self.truncated, self.bad_encoding, self.nul_bytes, self.time_ambiguous)
+        others = (other.truncated, other.bad_encoding, other.nul_bytes, other.time_ambiguous)
+        truncated, bad_encoding, nul_bytes, ambiguous = map(operator.add, counts, others)
+        return type(self)(truncated, bad_encoding, nul_bytes, mistyped, ambiguous)
+
+
+#: Column -> event times, in ms, of the events that have a value there which does not fit; none of them empty.
+Mistyped: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
 
 
 class Parsed(msgspec.Struct, frozen=True):
@@ -61,6 +77,8 @@ class Parsed(msgspec.Struct, frozen=True):
     counters: Counters
     rejects: tuple[tuple[bytes, str], ...] = ()
     oddities: Oddities = Oddities()
+    #: When the events are whose values `oddities.mistyped` counts: labels name the intervals that lack them.
+    mistyped: Mistyped = {}
 
 
 class Rejects:

@@ -36,8 +36,8 @@ class Inferred:
 def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
     """Find the types of JSON fields.
 
-    All booleans: BOOLEAN. All integers: BIGINT. All numbers: DOUBLE. Everything else is STRING: texts (times and dates,
-    too: SQL converts them), mixtures, objects and lists as their JSON text.
+    All booleans: BOOLEAN. All integers of 64 bits: BIGINT. All numbers: DOUBLE. Everything else is STRING: texts (times
+    and dates, too: SQL converts them), mixtures, objects and lists as their JSON text.
 
     Args:
         sample: some whole lines; those that are no JSON objects are left out.
@@ -47,7 +47,7 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
-            kinds.setdefault(name, set()).add(type(value))
+            kinds.setdefault(name, set()).add(_kind(value))
     fields = tuple(sorted(kinds))
     columns: dict[str, SqlType] = {}
     missing: dict[str, str] = {}
@@ -74,6 +74,12 @@ def _rows(sample: bytes) -> Sequence[dict[str, object]]:
         except (msgspec.DecodeError, RecursionError):
             continue
     return rows
+
+
+def _kind(value: object) -> type:
+    """Return a value's type; an integer beyond 64 bits is a double, as it is for whoever reads the column."""
+    kind = type(value)
+    return float if isinstance(value, int) and not -(2**63) <= value < 2**63 else kind
 
 
 def _type_of(seen: set[type]) -> SqlType:

@@ -7,9 +7,11 @@ and gives one row: then no object can span lines and no line can hold two. Where
 event time, that is read without the decoder (`fronts`).
 
 Rules for values: an absent field or JSON null is null; in a STRING column other values keep their JSON text; a quoted
-number fits a number column; a value that does not fit its type is null, counted in `oddities.mistyped`, and the
-event is kept. Of duplicate names the last counts. A line without valid time is rejected (reason `time`). Invalid UTF-8
-is repaired and counted where a wanted value, or a line that needs a closer look, holds it; elsewhere nobody reads it.
+number fits a number column, and a whole one an integer column however it is written (`2.0`, `2e3`; with a point or an
+exponent it is a double: exact up to 2^52); a value that does not fit its type is null, counted by column in
+`oddities.mistyped`, and the event is kept. Of duplicate names the last counts. A line without valid time is rejected
+(reason `time`). Invalid UTF-8 is repaired and counted where a wanted value, or a line that needs a closer look, holds
+it; elsewhere nobody reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import event_time
-from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Rejects
 from elf.agents.sources.fronts import Bytes, FrontReader, Shape
 from elf.agents.sources.json_values import MalformedError, RawLine, Value, convert
 from elf.agents.sources.kept import Kept
@@ -50,6 +52,8 @@ _FAST: dict[SqlType | None, Any] = {
     SqlType.DATE: _SCALAR,
     SqlType.TIMESTAMP: _SCALAR,
 }
+#: Types whose values a column of them is made of at once: each by itself is only unpacked before.
+_AT_ONCE = (SqlType.DATE, SqlType.TIMESTAMP)
 #: Reads event times, in ms, `event_time.NONE` where a value is none.
 TimesOf = Callable[[Sequence[object]], npt.NDArray[np.int64]]
 #: Fits no value at all, so a line that has the field is refused.
@@ -101,12 +105,14 @@ class JsonLines:
             ),
             rejects=rejects.sample(),
             oddities=lines.oddities + decoded.oddities,
+            mistyped=decoded.mistyped,
         )
 
 
 class _Decoded(msgspec.Struct, frozen=True):
     events: pl.DataFrame
     oddities: Oddities
+    mistyped: Mistyped
 
 
 @lru_cache(maxsize=64)
@@ -131,25 +137,26 @@ class _Decoder:
         attributes = {name: index for index, name in enumerate(fields.values())}
         self._outputs: list[tuple[int, SqlType | None]] = [(0, None)]
         self._outputs += [(attributes[name], kind) for name, kind in wanted.items()]
+        self._names = [time, *wanted]
         self._getters: list[Callable[[Any], Value]] = [attrgetter(f"f{index}") for index, _ in self._outputs]
 
     def decode(self, data: bytes, ends: Ends, rejects: Rejects, times_of: TimesOf) -> _Decoded:
         """Decode clean lines with newlines at `ends`; those that are no events go to `rejects`."""
         if not data:
-            return _Decoded(self._frame(np.empty(0, np.int64), [[] for _ in self._wanted])[0], Oddities())
+            return _Decoded(self._frame(np.empty(0, np.int64), [[] for _ in self._wanted], {}), Oddities(), {})
         blocks = _cut(_whole(data, ends), _FRONT_BLOCK_BYTES)
         shape = self._front.shape(data) if self._front else None
         parts = self._behind_fronts(blocks, shape) if shape else [None] * len(blocks)
         columns: list[list[Value]] = [[] for _ in self._outputs]
         times: list[npt.NDArray[np.int64]] = []
         refused: list[int] = []
-        oddities = Oddities()
+        bad_encoding, unfit = 0, dict[str, list[int]]()
         for block, part in zip(blocks, parts, strict=True):
             for piece in [block] if part else _cut(block, _BLOCK_BYTES):
                 before = len(columns[0])
                 values = part.columns if part else self._fast_columns(self._fast, piece)
                 if values is None:
-                    oddities += self._exactly(piece.text.tobytes(), piece.first, columns, refused, rejects)
+                    bad_encoding += self._exactly(piece, columns, unfit, refused, rejects)
                 else:
                     for column, own in zip(columns, values, strict=True):
                         column += own
@@ -158,11 +165,14 @@ class _Decoder:
         if columns[0]:
             at[at == event_time.NONE] = times_of(columns[0])
         valid = at != event_time.NONE
-        frame, unfit = self._frame(at, columns[1:])
+        frame = self._frame(at, columns[1:], unfit)
         if not valid.all():
             _reject_without_time(data, len(ends), refused, valid, rejects)
             frame = frame.filter(pl.Series(valid))
-        return _Decoded(frame, oddities + Oddities(mistyped=unfit))
+        times_of_unfit = ((name, at[rows][valid[rows]]) for name, rows in unfit.items())
+        mistyped = {name: found for name, found in times_of_unfit if len(found)}
+        counts = {name: len(found) for name, found in mistyped.items()}
+        return _Decoded(frame, Oddities(bad_encoding=bad_encoding, mistyped=counts), mistyped)
 
     def _behind_fronts(self, blocks: Sequence[_Block], shape: Shape) -> list[_Part | None]:
         """Decode those blocks whose lines all have fronts of this shape, with valid times; None for each other one."""
@@ -203,33 +213,40 @@ class _Decoder:
         return [[] for _ in range(first)] + [list(map(getter, rows)) for getter in self._getters[first:]]
 
     def _exactly(
-        self, block: bytes, first: int, columns: list[list[Value]], refused: list[int], rejects: Rejects
-    ) -> Oddities:
-        """Decode a block line by line."""
-        mistyped = 0
-        block, bad_encoding = valid_utf8(block)
-        for index, line in enumerate(block.split(b"\n")[:-1], first):
+        self,
+        block: _Block,
+        columns: list[list[Value]],
+        unfit: dict[str, list[int]],
+        refused: list[int],
+        rejects: Rejects,
+    ) -> int:
+        """Decode a block line by line, and note the rows of values that do not fit; returns how many are no UTF-8."""
+        lines, bad_encoding = valid_utf8(block.text.tobytes())
+        for index, line in enumerate(lines.split(b"\n")[:-1], block.first):
             try:
                 texts = self._raw.texts(line)
             except MalformedError as error:
                 rejects.add(line, str(error))
                 refused.append(index)
                 continue
-            for column, (attribute, kind) in zip(columns, self._outputs, strict=True):
+            for name, column, (attribute, kind) in zip(self._names, columns, self._outputs, strict=True):
                 value, fits = convert(texts[attribute], kind)
+                if kind is not None and not fits:
+                    unfit.setdefault(name, []).append(len(column))
                 column.append(value)
-                mistyped += kind is not None and not fits
-        return Oddities(bad_encoding=bad_encoding, mistyped=mistyped)
+        return bad_encoding
 
-    def _frame(self, times: npt.NDArray[np.int64], columns: list[list[Value]]) -> tuple[pl.DataFrame, int]:
-        """Build the typed columns; returns them, and how many values did not fit."""
+    def _frame(
+        self, times: npt.NDArray[np.int64], columns: list[list[Value]], unfit: dict[str, list[int]]
+    ) -> pl.DataFrame:
+        """Build the typed columns, and note the rows of further values that do not fit."""
         series = [pl.Series("ts", times, dtype=pl.Int64).cast(pl.Datetime("ms"))]
-        unfit = 0
         for (name, kind), values in zip(self._wanted.items(), columns, strict=True):
-            column, missing = _column(name, kind, values)
-            series.append(column)
-            unfit += missing
-        return pl.DataFrame(series), unfit
+            series.append(_column(name, kind, values))
+            if kind in _AT_ONCE and series[-1].null_count() > values.count(None):
+                nulls = series[-1].is_null().arg_true().to_list()
+                unfit.setdefault(name, []).extend(row for row in nulls if values[row] is not None)
+        return pl.DataFrame(series)
 
 
 def _row_decoder(fields: Mapping[str, str], kinds: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
@@ -272,19 +289,16 @@ def _cut(block: _Block, size: int) -> list[_Block]:
     return blocks
 
 
-def _column(name: str, kind: SqlType, values: list[Value]) -> tuple[pl.Series, int]:
-    """Make a column of decoded values; returns it and how many values do not fit its type."""
-    if kind not in (SqlType.DATE, SqlType.TIMESTAMP):
-        return pl.Series(name, values, dtype=kind.dtype), 0
-    present = len(values) - values.count(None)
+def _column(name: str, kind: SqlType, values: list[Value]) -> pl.Series:
+    """Make a column of decoded values; of those that are read at once, some may not fit."""
+    if kind not in _AT_ONCE:
+        return pl.Series(name, values, dtype=kind.dtype)
     if kind is SqlType.DATE:
         texts = pl.Series(name, [value if isinstance(value, str) else None for value in values], dtype=pl.String)
         exact = texts.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$") & ~texts.str.starts_with("0000")
-        column = texts.set(~exact, None).str.to_date("%Y-%m-%d", strict=False)
-    else:
-        times, valid = event_time.from_values(values, unit=1_000_000)
-        column = pl.Series(name, times).set(pl.Series(~valid), None).cast(kind.dtype)
-    return column, present - (column.len() - column.null_count())
+        return texts.set(~exact, None).str.to_date("%Y-%m-%d", strict=False)
+    times, valid = event_time.from_values(values, unit=1_000_000)
+    return pl.Series(name, times).set(pl.Series(~valid), None).cast(kind.dtype)
 
 
 def _reject_without_time(

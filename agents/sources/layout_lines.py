@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from elf.agents.language.types import SqlType
-from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
@@ -88,15 +88,19 @@ class LayoutLines:
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects, oddities, parts = Rejects(), lines.oddities, []
+        mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
         for block, ends in _blocks(lines):
-            events, odd = self._events(block, ends, wanted, rejects)
+            events, odd, unfit = self._events(block, ends, wanted, rejects)
             parts.append(events)
             oddities += odd
+            for name, times in unfit.items():
+                mistyped.setdefault(name, []).append(times)
         for line in lines.huge:
             rejects.add(line, "line_too_long")
         events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
         counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
-        return Parsed(events, counters, rejects.sample(), oddities)
+        all_mistyped = {name: np.concatenate(times) for name, times in mistyped.items()}
+        return Parsed(events, counters, rejects.sample(), oddities, all_mistyped)
 
     def taken_apart(self, line: bytes) -> list[tuple[Field, int, int]]:
         """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
@@ -121,7 +125,7 @@ class LayoutLines:
 
     def _events(
         self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects
-    ) -> tuple[pl.DataFrame, Oddities]:
+    ) -> tuple[pl.DataFrame, Oddities, Mistyped]:
         """Make events of some lines; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
@@ -134,7 +138,11 @@ class LayoutLines:
         if len(found.misfits) or not exists.all():
             self._reject(block, ends, found, exists, rejects)
             events = events.filter(pl.Series(exists))
-        return events, Oddities(bad_encoding=bad_encoding, mistyped=found.mistyped, time_ambiguous=ambiguous)
+        times = ((name, ms[rows][exists[rows]]) for name, rows in found.mistyped.items())
+        mistyped = {name: own for name, own in times if len(own)}
+        counts = {name: len(own) for name, own in mistyped.items()}
+        oddities = Oddities(bad_encoding=bad_encoding, mistyped=counts, time_ambiguous=ambiguous)
+        return events, oddities, mistyped
 
     def _utc(self, found: Block) -> tuple[npt.NDArray[np.int64], int]:
         """Return event times in UTC, and how many were in an hour that came twice."""

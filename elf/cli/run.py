@@ -105,6 +105,9 @@ def _say(outcome: Outcome) -> None:
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
     say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
+    for name, (kind, count) in outcome.mistyped.items():
+        values, fit, are = ("1 value", "does", "is") if count == 1 else (f"{count} values", "do", "are")
+        say(f"{values} of {name} {fit} not fit {kind.value} and {are} null")
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")

@@ -38,14 +38,14 @@ class Block(NamedTuple):
         times: their event times, in ms, as `read_time` has them.
         layouts: of which layout each is.
         misfits: the other lines.
-        mistyped: how many values do not fit their columns' types; each is null.
+        mistyped: the rows, of those columns that have any, of values that do not fit their types; each is null.
     """
 
     columns: list[pl.Series]
     times: npt.NDArray[np.int64]
     layouts: npt.NDArray[np.uint8]
     misfits: Misfits
-    mistyped: int
+    mistyped: Mapping[str, npt.NDArray[np.intp]]
 
 
 class Reader:
@@ -162,7 +162,7 @@ class _Columns:
         self._rows = rows
         self._fields = fields
         self.malformed: pl.Series | None = None
-        self.mistyped = 0
+        self.mistyped: dict[str, npt.NDArray[np.intp]] = {}
 
     def series(self, name: str, kind: SqlType, found: Mapping[str, Spans]) -> pl.Series:
         """Make a column of a type; null where no layout has it."""
@@ -177,16 +177,18 @@ class _Columns:
         valid = np.empty((self._rows + 7) // 8, np.uint8)
         if field.type is SqlType.DOUBLE:
             doubles = np.empty(self._rows, np.float64)
-            self.mistyped += self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
-            return _imported(name, nanoarrow.float64(), doubles, valid)
-        integers = np.empty(self._rows, np.int64)
-        self.mistyped += self._kernels.integers(self._block, spans, integers, valid)
-        column = _imported(name, nanoarrow.int64(), integers, valid)
-        if field.type is not SqlType.INT:
-            return column
-        small = column.cast(pl.Int32, strict=False)
-        self.mistyped += small.null_count() - column.null_count()
-        return small
+            unfit = self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
+            column = _imported(name, nanoarrow.float64(), doubles, valid)
+        else:
+            integers = np.empty(self._rows, np.int64)
+            unfit = self._kernels.integers(self._block, spans, integers, valid)
+            column = _imported(name, nanoarrow.int64(), integers, valid)
+        if field.type is SqlType.INT:
+            wide, column = column, column.cast(pl.Int32, strict=False)
+            unfit += column.null_count() - wide.null_count()
+        if unfit:
+            self.mistyped[name] = np.flatnonzero(column.is_null().to_numpy() & (spans[:, 0] >= 0))
+        return column
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
         offsets, valid = np.empty(self._rows + 1, np.int64), np.empty((self._rows + 7) // 8, np.uint8)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from elf.agents.language.types import SqlType
 from elf.agents.sources.inference import infer_columns
 
@@ -21,6 +23,22 @@ def test_types_are_those_that_every_value_fits() -> None:
     }
     assert inferred.missing == {}
     assert inferred.fields == ("b", "empty", "mixed", "n", "o", "ts", "x")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-9223372036854775808", "9223372036854775807"], SqlType.BIGINT),
+        (["1", "9223372036854775808"], SqlType.DOUBLE),
+        (["-9223372036854775809"], SqlType.DOUBLE),
+        (["1", "2.5"], SqlType.DOUBLE),
+        (["1", "null", "1e20"], SqlType.DOUBLE),
+        (["1", "true"], SqlType.STRING),
+    ],
+)
+def test_one_value_of_the_sample_makes_a_column_wider(values: list[str], kind: SqlType) -> None:
+    sample = "".join(f'{{"v":{value}}}\n' for value in values).encode()
+    assert infer_columns(sample, ["v"]).columns == {"v": kind}
 
 
 def test_what_is_not_found_has_a_reason() -> None:

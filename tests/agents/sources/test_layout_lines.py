@@ -176,7 +176,7 @@ def test_a_rejected_line_says_where_it_stops_to_fit() -> None:
 
 def test_values_beyond_their_types_are_null_and_counted() -> None:
     parsed = parsed_lines(COMBINED, LINE.format("").replace(" 7 ", " 18446744073709551615 ").rstrip())
-    assert parsed.events["bytes"].to_list() == [None] and parsed.oddities.mistyped == 1
+    assert parsed.events["bytes"].to_list() == [None] and parsed.oddities.mistyped == {"bytes": 1}
 
 
 def test_a_year_that_lines_do_not_say_is_the_newest_that_is_not_ahead() -> None:

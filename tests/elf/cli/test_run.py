@@ -38,6 +38,20 @@ def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
     assert result.stderr == said
 
 
+def test_run_says_which_values_are_null_because_they_do_not_fit(folder: Path) -> None:
+    lines = [{"ts": "2026-11-20T12:00:00Z", "n": 1, "m": 1}] * 10_000
+    lines += [{"ts": "2026-11-20T12:00:00Z", "n": n, "m": 2.5} for n in ("n/a", 2.5)]
+    (folder / "b.ndjson").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "job.sql").write_text("SELECT sum(n) AS n FROM clicks")
+    result = run("run", "--input", folder / "b.ndjson", folder / "job.sql")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"n": 10_000})
+    assert result.stderr.endswith("\n2 values of n do not fit BIGINT and are null\n"), "m is not read"
+    (folder / "job.sql").write_text("SELECT sum(n) AS n, sum(m) AS m FROM clicks")
+    result = run("run", "--columns", "n DOUBLE", "--input", folder / "b.ndjson", folder / "job.sql")
+    said = "2 values of m do not fit BIGINT and are null\n1 value of n does not fit DOUBLE and is null\n"
+    assert result.stderr.endswith(said) and json.loads(result.stdout)["n"] == 10_002.5
+
+
 def test_run_tells_infinity_from_null(folder: Path) -> None:
     (folder / "job.sql").write_text("SELECT exp(1000.0D * count(*)) AS x, max(CAST(NULL AS DOUBLE)) AS y FROM clicks")
     result = run("run", "--input", folder / "*.log", folder / "job.sql")
