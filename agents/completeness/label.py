@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import Lacks
+from elf.agents.completeness.tallies import Counts, most, summed
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -36,6 +37,12 @@ class Label(msgspec.Struct, frozen=True):
     backfilled: int = 0
     #: Lines that were no events, as of the commit that brought them: nobody knows of which interval they are.
     rejected: int = 0
+    #: Lines that the agents which had rejected some have read meanwhile, events or not; 0: nobody said.
+    lines: int = 0
+    #: Commits that brought some agent's share of rejected lines, and it was more than a few.
+    misread: int = 0
+    #: Values that do not fit their columns' types, and are null.
+    mistyped: Counts = ()
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -57,7 +64,7 @@ class Label(msgspec.Struct, frozen=True):
     def alike(self, other: Label) -> bool:
         """Whether two commits say the same, apart from when, and as much of each interval as of all of them."""
         same = replace(self, previous=other.previous, through=other.through, void=other.void) == other
-        counts = self.late or self.shed or self.damaged or self.rejected
+        counts = self.late or self.shed or self.damaged or self.rejected or self.mistyped
         return same and not counts and (self.void == other.void == 0 or (self.is_void and other.is_void))
 
     def within(self, first: int, last: int) -> Label:
@@ -68,20 +75,25 @@ class Label(msgspec.Struct, frozen=True):
         """Join a later commit to this one's pane."""
         return replace(join([self, later]), changed=self.changed)
 
+    def with_mistyped(self, counts: Counts) -> Label:
+        """Count more values that do not fit their columns' types."""
+        return replace(self, mistyped=summed([self.mistyped, counts]))
+
     def lacking(self, lacks: Lacks) -> Label:
         """Name those who lack something, too."""
         return replace(self, missing=tuple(sorted(lacks.agents.union(self.missing))))
 
 
 #: What is added up of panes that follow each other.
-_SUMS_ALONG = ("late", "shed", "revision", "void", "damaged", "rejected")
+_SUMS_ALONG = ("late", "shed", "revision", "void", "damaged", "rejected", "lines", "misread")
 #: Of trees: rows left out are each tree's own, of its keys. So are revisions: the result has changed whenever one of
 #: them has, and who follows it counts on more.
 _SUMS_ACROSS = ("shed", "revision", "damaged")
-#: Every tree counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
-#: So it is with void intervals: all trees pause together, and miss an agent that is lost together. Where each misses
-#: another one, the label says fewer than those that are void in any, but is not final and names them all.
-_MOST_ACROSS = ("late", "rejected", "void", "changed", "backfilled")
+#: Every tree counts late events of all keys, rejected lines and values that do not fit, so the most that one counts are
+#: those that there are. So it is with void intervals: all trees pause together, and miss an agent that is lost
+#: together. Where each misses another one, the label says fewer than those that are void in any, but is not final and
+#: names them all.
+_MOST_ACROSS = ("late", "rejected", "lines", "misread", "void", "changed", "backfilled")
 
 
 def join(labels: Sequence[Label]) -> Label:
@@ -91,6 +103,7 @@ def join(labels: Sequence[Label]) -> Label:
         through=labels[-1].through,
         expected=max(label.expected for label in labels),
         missing=_missing(labels),
+        mistyped=summed(label.mistyped for label in labels),
         **{name: sum(map(attrgetter(name), labels)) for name in _SUMS_ALONG},
     )
 
@@ -98,9 +111,10 @@ def join(labels: Sequence[Label]) -> Label:
 def join_trees(labels: Sequence[Label]) -> Label:
     """Join the labels of all trees of a job, at least one, of one window. O(labels).
 
-    Every tree's master counts late events of all keys, and rejected lines, so the most that one counts are those that
-    there are. So it is with void intervals: all trees pause together, and miss an agent that is lost together. Where
-    each misses another one, the label says fewer than those that are void in any, but is not final and names them all.
+    Every tree's master counts late events of all keys, rejected lines and values that do not fit, so the most that one
+    counts are those that there are. So it is with void intervals: all trees pause together, and miss an agent that is
+    lost together. Where each misses another one, the label says fewer than those that are void in any, but is not final
+    and names them all.
     Rows left out are each tree's own, of its keys. So are revisions: the result has changed whenever one of them has.
     """
     missing = _missing(labels)
@@ -109,6 +123,7 @@ def join_trees(labels: Sequence[Label]) -> Label:
         through=min(label.through for label in labels),
         expected=max(len(missing), *(label.expected for label in labels)),
         missing=missing,
+        mistyped=most(label.mistyped for label in labels),
         **{name: sum(map(attrgetter(name), labels)) for name in _SUMS_ACROSS},
         **{name: max(map(attrgetter(name), labels)) for name in _MOST_ACROSS},
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from elf.agents.completeness.label import Label
+from elf.agents.completeness.tallies import summed
 from elf.agents.errors import IncompleteError
 
 Json = dict[str, Any]
@@ -34,7 +35,8 @@ def stated(
         awaited: it is to be called partial: agents that it lacks may still bring their data.
     """
     gaps += label.damaged
-    lacking = bool(label.missing or label.shed or label.void or gaps)
+    causes = [cause for cause, lacks in (("lines", label.misread), ("types", label.mistyped)) if lacks]
+    lacking = bool(label.missing or label.shed or label.void or gaps or causes)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness: Json = {
         "expected": label.expected,
@@ -50,7 +52,13 @@ def stated(
         "status": "partial" if awaited else status,
         "semantics": semantics,
     }
-    return completeness | ({"backfilled": label.backfilled} if label.backfilled else {})
+    rare = {
+        "backfilled": label.backfilled,
+        "rejected_of": label.lines if label.rejected else 0,
+        "mistyped": dict(label.mistyped),
+        "causes": causes,
+    }
+    return completeness | {name: value for name, value in rare.items() if value}
 
 
 def of_side(known: Json, gaps: int, side: str, term: int) -> Json:
@@ -74,8 +82,13 @@ def joined(parts: Sequence[Json]) -> Json:
         "status": min((part["status"] for part in parts), key=_STATUSES.index),
         "semantics": " / ".join(sorted({part["semantics"] for part in parts})),
     }
-    backfilled = max(part.get("backfilled", 0) for part in parts)
-    return known | ({"backfilled": backfilled} if backfilled else {})
+    rare = {
+        "backfilled": max(part.get("backfilled", 0) for part in parts),
+        "rejected_of": sum(part.get("rejected_of", 0) for part in parts),
+        "mistyped": dict(summed(tuple(part.get("mistyped", {}).items()) for part in parts)),
+        "causes": sorted({cause for part in parts for cause in part.get("causes", ())}),
+    }
+    return known | {name: value for name, value in rare.items() if value}
 
 
 def require_complete(job: str, completeness: Json) -> None:
@@ -95,4 +108,5 @@ def require_complete(job: str, completeness: Json) -> None:
     facts += [
         f"{what}: {completeness[what]}" for what in ("shed", "rejected", "gaps", "void") if completeness.get(what)
     ]
+    facts += [f"values of {column} that do not fit: {n}" for column, n in completeness.get("mistyped", {}).items()]
     raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")

@@ -228,7 +228,7 @@ class Pump:
             closed_ms = worker.versions.end_ms(worker.progress.sealed)
             self.now_ms.advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
         self._set_back.forget()
-        worker.resume(self.now_ms())
+        worker.resume(self.now_ms(), self.workers.read)
         self.workers[worker.tree] = worker
         self.progressed_ms = self.now_ms()
 
@@ -280,6 +280,8 @@ class Pump:
             self._take(first, ways[0], stream, self.progressed_ms)
             for way, other in zip(ways[1:], others, strict=True):
                 # Lines are counted, and rejected, the first time.
+                for part in other:
+                    self.workers.note_mistyped(part.mistyped, way)
                 self.workers.insert(self._redactor.events(events_of(other)), way)
         self._is_half_done = False
         return True
@@ -326,7 +328,8 @@ class Pump:
             self.oddities += part.oddities
             newest_ms = self._last_times.newest_ms(stream)
             gap = self.rejecting.take(part, stream, newest_ms, self._time.rested_ms, now_ms)
-            self.workers.note_rejected(part.counters.rejected, gap)
+            self.workers.note_lines(part.counters, gap)
+            self.workers.note_mistyped(part.mistyped, parsing)
         events = events_of(parts)
         if not events.height:
             return

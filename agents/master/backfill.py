@@ -9,7 +9,7 @@ ones are made of other PAOs. docs/OFFLINE.md has the reasons. Pure but for panes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import polars as pl
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from elf.agents.completeness.label import Label
 from elf.agents.completeness.lacks import ARCHIVED
 from elf.agents.completeness.runs import RunsAfter, ends, holds, union
+from elf.agents.completeness.tallies import summed
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Versions
@@ -158,7 +159,9 @@ def _spliced(
     """
     change = Change()
     before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}
-    panes = {label.through: (label, frame) for label, frame in _panes(schema, load, rows, fresh)}
+    loaded = _panes(schema, load, rows, fresh)
+    said = [each for each in before.values() if each.previous != NEVER or each.through <= load.last]
+    panes = {label.through: (_unfit_as(label, said), frame) for label, frame in loaded}
     for key, label in before.items():
         rest = history.pane(key)
         if label.previous < load.first - 1:
@@ -181,6 +184,21 @@ def _spliced(
     change.extended = [key for key in before if key not in panes]
     change.replaced = load.first, load.last
     return change
+
+
+def _unfit_as(label: Label, before: Iterable[Label]) -> Label:
+    """Return a new pane's label with what was said of lines and values that did not fit: an archive lacks them, too.
+
+    Of the first pane, whose run has no beginning, what is left of it says that.
+    """
+    said = [each for each in before if each.previous < label.through and label.previous < each.through]
+    return replace(
+        label,
+        rejected=sum(each.rejected for each in said),
+        lines=sum(each.lines for each in said),
+        misread=sum(each.misread for each in said),
+        mistyped=summed(each.mistyped for each in said),
+    )
 
 
 def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> Iterator[tuple[Label, pl.DataFrame]]:

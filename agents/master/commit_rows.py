@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label
 from elf.agents.completeness.runs import holds
+from elf.agents.completeness.tallies import Counts, summed
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
@@ -74,6 +75,8 @@ class Filling:
             missing=commit.missing,
             late=self._notes.late,
             rejected=self._notes.rejected,
+            lines=self._notes.lines,
+            misread=int(self._notes.misread),
             void=self._voided(previous, through),
         )
         rows, history = plan.schema.empty(), self._history
@@ -119,6 +122,35 @@ class Filling:
             else:
                 state = replace(state, too_late=state.too_late + _keys_in(rows, plan.schema))
         return state
+
+    def count_mistyped(self) -> None:
+        """Count the values that did not fit in the labels of the panes that hold their events.
+
+        Those of a pane that is not retained any more are forgotten with it. A run that lies in several panes counts in
+        each of them.
+        """
+        found: dict[int, list[Counts]] = {}
+        for column, runs in self._notes.mistyped.items():
+            for first, last, count in runs:
+                for key in self._panes_of(first, last):
+                    found.setdefault(key, []).append(((column, count),))
+        for key, counts in found.items():
+            known = self._history.labels.get(key)
+            label = self.change.labels.get(key) or self._history.labels[key]
+            if label.void and key not in self._opened:
+                continue
+            is_news = known is not None and key not in self._opened and label.revision == known.revision
+            label = label.revised() if is_news else label
+            self.change.labels[key] = label.with_mistyped(summed(counts))
+
+    def _panes_of(self, first: int, last: int) -> list[int]:
+        """Return the keys of the panes that hold intervals of a run; what is after the commit is taken for its last."""
+        first, last = min(first, self._commit.through), min(last, self._commit.through)
+        if TOTAL in self._opened and self._versions.at(self._commit.through).plan.window is None:
+            return [TOTAL]
+        now = [key for key, previous in self._opened.items() if previous < last and first <= key]
+        gone = {*now, *self.change.extended}
+        return [*now, *(key for key in self._history.labels.holding(first, last) if key not in gone)]
 
     def _add_to_panes(self, rows: pl.DataFrame, schema: PaoSchema, state: MasterState) -> MasterState:
         change = self.change

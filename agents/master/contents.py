@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import ARCHIVED, GONE, Cause, Lack, Lacks
 from elf.agents.completeness.runs import holds, within
+from elf.agents.completeness.tallies import bounded
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.panes.labels import Labels
@@ -46,7 +47,7 @@ def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None
         gaps = Lacks.of([Lack(None, commit.through, commit.through, Cause.GAP)])
     if len(versions.all) > 1:
         closed = Paos((kind, _counted(kind, frame, versions)) for kind, frame in closed.parts)
-    return notes.with_lacks((lacks | gaps).bounded(), since=since), closed
+    return notes.with_lacks((lacks | gaps).bounded(), since=since, mistyped=bounded(notes.mistyped)), closed
 
 
 def _counted(kind: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:

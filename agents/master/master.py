@@ -127,6 +127,7 @@ class Master:
                 raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
             newest = max([state.newest, *(found[1] for _, frame in rows.parts if (found := extent(frame)))])
             state = replace(state, newest=newest)
+        filling.count_mistyped()
         horizon = self._horizon(state.newest)
         change.expired = [] if horizon is None else self._history.labels.between(None, horizon)
         oldest = max([state.expired, *change.expired])

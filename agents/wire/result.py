@@ -75,6 +75,12 @@ class Completeness(msgspec.Struct, frozen=True):
     semantics: str = "exactly-once"
     #: How many of the window's intervals were computed from the agents' archives (`elf backfill`); unset for none.
     backfilled: int | msgspec.UnsetType = msgspec.UNSET
+    #: Beside `rejected`: how many lines the agents that rejected them have read meanwhile; unset for none.
+    rejected_of: int | msgspec.UnsetType = msgspec.UNSET
+    #: Column that the job reads -> values that do not fit its type and are null; unset for none.
+    mistyped: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    #: What of the lines themselves makes it incomplete, `lines` and `types`: too many rejected, values that do not fit.
+    causes: list[str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def complete(self) -> bool:

@@ -6,24 +6,19 @@ The overlay carries payloads and merges them through `merge`, without knowing wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeAlias
 
 import msgspec
 import polars as pl
 
 from elf.agents.completeness.lacks import NOTHING, Cause, Lacks, LacksRecord
 from elf.agents.completeness.runs import RunsAfter
+from elf.agents.completeness.tallies import COUNT_MAX, Count, Tally, added, bounded
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.paos import Blocks, Paos, check_blocks, decoded
 from elf.cbt import PaoDecodeError, PaoSchema, decode, encode
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.fields import Interval
-
-#: Most events that one payload counts as late, or lines as rejected; more is not to be told from this, whatever others
-#: say.
-COUNT_MAX = 1 << 40
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 
 
 class Notes(LacksRecord, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -38,10 +33,15 @@ class Notes(LacksRecord, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
     #: version nobody tells.
     since: Mapping[str, Mapping[int, Interval]] = {}
+    #: Lines that those agents read meanwhile which had rejected some, and whether these were more than a few of any's.
+    lines: Count = 0
+    misread: bool = False
+    #: Values that do not fit their columns' types, of columns that the job reads.
+    mistyped: Mapping[str, Tally] = {}
 
     def __bool__(self) -> bool:
         told = self.gaps or self.partial_before or self.settles or self.lost or self.since
-        return bool(self.late or self.rejected or told)
+        return bool(self.late or self.rejected or self.mistyped or told)
 
     @property
     def brings(self) -> Lacks:
@@ -60,6 +60,9 @@ class Notes(LacksRecord, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             rejected=min(self.rejected + other.rejected, COUNT_MAX),
             settles=(self.brings | other.brings).named.get(Cause.MISSED, {}),
             since=since,
+            lines=min(self.lines + other.lines, COUNT_MAX),
+            misread=self.misread or other.misread,
+            mistyped=bounded(added(self.mistyped, other.mistyped)),
         )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from elf.agents.completeness.lacks import NOTHING, Cause, Lacks
 from elf.agents.completeness.runs import RunsAfter, RunsFrom
-from elf.agents.worker.payload import Count
+from elf.agents.completeness.tallies import Count, Tally
 from elf.overlay.contract import NEVER
 from elf.overlay.fields import Interval
 
@@ -51,6 +51,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     late: Count = 0
     rejected: Count = 0
     gaps: RunsFrom = ()
+    #: Beside rejected lines, all that were read since the last snapshot, and whether one before had rejected too many.
+    lines: Count = 0
+    misread: bool = False
+    #: Values that do not fit their columns' types, of all columns that the job reads; not reported either.
+    mistyped: Mapping[str, Tally] = {}
 
     def lacks(self, agent: str) -> Lacks:
         """Return what labels are to hear of the agent that this is the progress of."""

@@ -16,16 +16,20 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import GONE, RUNS_MAX
 from elf.agents.completeness.runs import bounded, holds, union
+from elf.agents.completeness.tallies import ended, without
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
+from elf.agents.sources.counters import Mistyped
 from elf.agents.worker.open_intervals import OpenIntervals
 from elf.agents.worker.paos import Paos, decode_open, encode_open
 from elf.agents.worker.payload import Notes, unpack
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
+from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.snapshot_size import fit
 from elf.agents.worker.state import Progress, Snapshot, WorkerState
+from elf.agents.worker.unfit import saying, unsaid_of, with_mistyped
 from elf.agents.worker.verdicts import counted, is_set_back, left_out
 from elf.overlay.contract import NEVER, Verdict
 
@@ -43,8 +47,9 @@ class Worker:
     """
 
     __slots__ = (
-        "_closing_ms", "_counting", "_doubtful", "_intervals", "_resumed", "_semantics", "_stored", "_succeeds",
-        "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "progress", "tree", "versions",
+        "_closing_ms", "_counting", "_doubtful", "_intervals", "_read", "_resumed", "_semantics", "_stored",
+        "_succeeds", "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "progress", "tree",
+        "versions",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +86,8 @@ class Worker:
         #: Up to here a snapshot of a former run may be counted in the place of ours (at-most-once).
         self._doubtful = NEVER
         self._resumed = NEVER
+        #: How many lines the source had read when this last counted them.
+        self._read = 0
         #: No watermark before this one closes another interval.
         self._closing_ms = NEVER
         #: It takes the place of an agent whose disk is lost, and has read nothing yet.
@@ -135,8 +142,12 @@ class Worker:
         """Whether snapshots may leave before they are on disk: only once the disk says that they may have."""
         return self._semantics == "at-least-once" and self.progress.early
 
-    def resume(self, now_ms: int) -> None:
-        """Take up work. What left before a crash and is not on disk will be read again: not under its old name."""
+    def resume(self, now_ms: int, read: int = 0) -> None:
+        """Take up work. What left before a crash and is not on disk will be read again: not under its old name.
+
+        `read`: how many lines the source has read.
+        """
+        self._read = read
         now = self.versions.number(now_ms)
         self._resumed = max(now, self.progress.sealed or now) if self.progress.early else NEVER
         self._doubtful = now if self.progress.lost else NEVER
@@ -252,12 +263,21 @@ class Worker:
         self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
         self.dirty = True
 
-    def note_rejected(self, lines: int) -> None:
-        """Remember, for the label, that so many lines were no events."""
-        self.progress = replace(self.progress, rejected=self.progress.rejected + lines)
+    def note_rejected(self, lines: int, read: int = 0) -> None:
+        """Remember, for the label, that so many lines were no events; `read`: of how many that the source has read."""
+        progress = self.progress
+        among = progress.lines + read - self._read
+        self.progress = replace(progress, rejected=progress.rejected + lines, lines=among)
+        self._read = read
         self.dirty = True
 
-    def seal(self, watermark_ms: int, readouts: Readouts | None = None) -> list[Snapshot]:
+    def note_mistyped(self, mistyped: Mistyped, parsing: Parsing | None = None) -> None:
+        """Remember, for labels, the values that do not fit, as far as the job reads them; see `with_mistyped`."""
+        before = self.progress
+        self.progress = with_mistyped(before, self.versions, mistyped, parsing)
+        self.dirty = self.dirty or self.progress is not before
+
+    def seal(self, watermark_ms: int, readouts: Readouts | None = None, read: int = 0) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
 
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
@@ -268,6 +288,7 @@ class Worker:
         Args:
             watermark_ms: no earlier event is expected any more.
             readouts: what others have read that seal at the same time.
+            read: how many lines the source has read.
         """
         if watermark_ms < self._closing_ms:
             return []  # most looks of most workers find nothing
@@ -285,7 +306,7 @@ class Worker:
             throughs.add(floor + 1)
         snapshots = []
         for through in sorted(throughs):
-            snapshots.append(self._seal_one(floor, through, readouts))
+            snapshots.append(self._seal_one(floor, through, readouts, read))
             floor = through
         if len(self._counting) > 1:
             self._counting = self.versions.counting(floor)
@@ -332,7 +353,7 @@ class Worker:
             heeded = NEVER if progress.settled is None else progress.settled
             after = max(verdict.previous, heeded, NEVER if progress.counted is None else progress.counted)
             owed = union(owed, ((after, verdict.through),))
-        unsaid = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
+        unsaid = replace(unsaid_of(progress), gaps=progress.gaps)
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
@@ -340,8 +361,7 @@ class Worker:
                 self.open.insert(paos.between(None, verdict.previous) if drops else paos)
                 unsaid += notes
                 owed = union(owed, notes.settles.get(self.agent_id, ()))
-        progress = replace(progress, late=unsaid.late, rejected=unsaid.rejected, gaps=unsaid.gaps)
-        self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped)
+        self.progress = saying(progress, unsaid, settled=verdict.through, owed=owed, dropped=dropped)
 
     def unsettled(self, verdict: Verdict) -> list[Snapshot]:
         """Return the snapshots that a verdict is about, where the store may lack some, ascending."""
@@ -385,19 +405,24 @@ class Worker:
         """Let go of all that is open; the worker is not to be used any more."""
         self.open.drop(list(self.open))
 
-    def _seal_one(self, floor: int, through: int, readouts: Readouts | None) -> Snapshot:
+    def _seal_one(self, floor: int, through: int, readouts: Readouts | None, read: int) -> Snapshot:
         """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
+        if self.progress.rejected:
+            self.progress = replace(self.progress, lines=self.progress.lines + read - self._read)
+        self._read = read
         progress, agent = self.progress, self.agent_id
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
         due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
         rows = self.open.take(due, readouts)
         since = {agent: progress.since} if progress.since else {}
         lacks = progress.lacks(agent)
-        notes = Notes(late=progress.late, rejected=progress.rejected, since=since)
+        # What is of intervals that are open yet waits for them.
+        notes = replace(unsaid_of(progress), since=since, mistyped=ended(progress.mistyped, through))
         notes = notes.with_lacks(lacks) if lacks else notes
         sealed_now = int((rows.intervals > floor).sum()) if due else 0
         fitted = fit(notes, agent, progress.owed, rows, sealed_now)
-        self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
+        unsaid = Notes(gaps=fitted.gaps, mistyped=without(progress.mistyped, through))
+        self.progress = saying(progress, unsaid, sealed=through, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True
         if self._told is None and through > self._doubtful and lacks.only(*GONE):

@@ -153,17 +153,23 @@ def describe_completeness(known: Completeness) -> str:
     counts = (
         ("late events", known.late),
         ("rows left out", known.shed),
-        ("rejected lines", known.rejected),
+        (f"rejected lines{_of(known.rejected_of)}", known.rejected),
         ("gaps", known.gaps),
         ("void intervals", known.void),
         ("intervals backfilled", known.backfilled or 0),
     )
     parts += [f"{count} {what}" for what, count in counts if count]
+    for column, count in sorted((known.mistyped or {}).items()):
+        parts.append(f"{count} values of {printable(column)} do not fit")
     if known.revision:
         parts.append(f"revision {known.revision}")
     if known.semantics != "exactly-once":
         parts.append(printable(known.semantics.replace("-", " ")))
     return " · ".join(parts)
+
+
+def _of(lines: int | msgspec.UnsetType) -> str:
+    return f" of {lines}" if lines else ""
 
 
 def describe_others(result: Result) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from elf.agents.language.types import SqlType
+from elf.agents.sources.counters import Counters, Mistyped
 from elf.agents.worker.poison import insert_whatever
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.mapping import takers
@@ -18,6 +19,9 @@ from elf.agents.worker.worker import Worker
 
 class Workers(dict[bytes, Worker]):
     """The workers of a source, by tree; used by its data thread, looked at by others."""
+
+    #: Lines of the source that were read since this start.
+    read = 0
 
     def parsings(self, anyway: Mapping[str, SqlType]) -> list[Parsing]:
         """Return the ways in which lines are to be parsed for all; `anyway`: columns of the first one in any case."""
@@ -45,20 +49,26 @@ class Workers(dict[bytes, Worker]):
         for worker in self.values():
             worker.note_gap(after_ms, before_ms)
 
-    def note_rejected(self, lines: int, gap: tuple[int | None, int] | None) -> None:
+    def note_lines(self, lines: Counters, gap: tuple[int | None, int] | None) -> None:
         """Let all that count anything remember how many lines were no events, and when that were nearly all."""
-        for worker in self.values() if lines else ():
+        self.read += lines.read
+        for worker in self.values() if lines.rejected else ():
             if not worker.counts_nothing:
-                worker.note_rejected(lines)
+                worker.note_rejected(lines.rejected, self.read)
                 if gap is not None:
                     worker.note_gap(*gap)
+
+    def note_mistyped(self, mistyped: Mistyped, parsing: Parsing) -> None:
+        """Let those whose lines are parsed so remember which values do not fit their columns' types."""
+        for worker in self.values() if mistyped else ():
+            worker.note_mistyped(mistyped, parsing)
 
     def seal(self, watermark_ms: int | None) -> dict[bytes, list[Snapshot]]:
         """Seal what a watermark, if there is any, has closed; return the snapshots of each."""
         if watermark_ms is None:
             return {tree: [] for tree in self}
         readouts = Readouts()
-        return {tree: worker.seal(watermark_ms, readouts) for tree, worker in self.items()}
+        return {tree: worker.seal(watermark_ms, readouts, self.read) for tree, worker in self.items()}
 
     def states(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> list[WorkerState]:
         """Return what a checkpoint has to hold of those who have changed since the last one; they are not dirty then.

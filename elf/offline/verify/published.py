@@ -44,6 +44,7 @@ def label_words(result: Result) -> list[str]:
         for part in ("late", "shed", "rejected", "gaps", "void", "backfilled")
         if completeness.get(part)
     ]
+    said += [f"mistyped {column} {count}" for column, count in completeness.get("mistyped", {}).items()]
     semantics = completeness.get("semantics", "exactly-once")
     said += [semantics] if semantics != "exactly-once" else []
     missing = completeness.get("missing") or []

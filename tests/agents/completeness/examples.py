@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from elf.agents.completeness.label import Label
 from elf.agents.completeness.lacks import Cause, Lack, Lacks
+from elf.agents.completeness.tallies import tallied
 
 MOST = 30
 AGENTS = "abcd"
@@ -20,6 +21,10 @@ some = st.lists(named | gaps, max_size=12)
 lacks = some.map(Lacks.of)
 names = st.lists(st.sampled_from(AGENTS), max_size=3, unique=True).map(lambda agents: tuple(sorted(agents)))
 count = st.integers(0, 3)
+columns = st.sampled_from("xyz")
+told = st.lists(st.builds(lambda name, run, n: (name, *run, n), columns, runs, count), max_size=8)
+tallies = told.map(tallied)
+counts = st.dictionaries(columns, st.integers(1, 4)).map(lambda known: tuple(sorted(known.items())))
 
 
 @st.composite
@@ -28,8 +33,11 @@ def labels(draw: st.DrawFn, previous: int | None = None) -> Label:
     before = draw(st.integers(0, MOST)) if previous is None else previous
     through = before + draw(st.integers(1, 5))
     void = draw(st.sampled_from((0, through - before)))
-    counts = {name: draw(count) for name in ("late", "shed", "revision", "damaged", "changed", "rejected")}
-    return Label(before, through, draw(st.integers(0, 5)), draw(names), void=void, **counts)
+    numbers = {
+        name: draw(count) for name in ("late", "shed", "revision", "damaged", "changed", "rejected", "lines", "misread")
+    }
+    mistyped = draw(counts)
+    return Label(before, through, draw(st.integers(0, 5)), draw(names), void=void, mistyped=mistyped, **numbers)
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ from elf.agents.completeness.statement import joined, of_side, stated
 from elf.agents.wire.positions import Json
 from tests.agents.completeness.examples import following, labels, lacks
 
-COUNTS = ("late", "shed", "revision", "void", "damaged", "rejected")
+COUNTS = ("late", "shed", "revision", "void", "damaged", "rejected", "lines", "misread")
 #: From worst to best.
 STATUSES = ("open", "partial", "final_incomplete", "revised", "final")
 trees = st.lists(labels(previous=3), min_size=1, max_size=5)
@@ -28,6 +30,7 @@ def test_panes_are_joined_in_any_groups(panes: list[Label], cut: int) -> None:
     assert (whole.previous, whole.through) == (panes[0].previous, panes[-1].through)
     assert set(whole.missing) == {agent for each in panes for agent in each.missing}
     assert all(getattr(whole, name) == sum(getattr(each, name) for each in panes) for name in COUNTS)
+    assert dict(whole.mistyped) == sum((Counter(dict(each.mistyped)) for each in panes), Counter())
 
 
 @given(trees)
@@ -38,6 +41,7 @@ def test_trees_are_joined_in_any_order_and_are_no_better_than_the_worst(parts: l
     for each in parts:
         assert set(each.missing) <= set(whole.missing) and whole.expected >= each.expected
         assert all(getattr(whole, name) >= getattr(each, name) for name in COUNTS)
+        assert Counter(dict(each.mistyped)) <= Counter(dict(whole.mistyped))
 
 
 @given(labels(), lacks)
@@ -50,9 +54,13 @@ def test_whoever_lacks_something_is_named(label: Label, known: Lacks) -> None:
 @given(labels(), st.integers(0, 2), st.booleans(), st.booleans())
 def test_only_what_is_closed_and_lacks_nothing_is_final(label: Label, gaps: int, closed: bool, awaited: bool) -> None:
     told = said(label, gaps, closed=closed, awaited=awaited)
-    lacking = bool(label.missing or label.shed or label.void or gaps or label.damaged)
+    unfit = bool(label.misread or label.mistyped)
+    lacking = bool(label.missing or label.shed or label.void or gaps or label.damaged or unfit)
     assert (told["status"] in ("final", "revised")) == (closed and not awaited and not lacking)
     assert told["gaps"] == gaps + label.damaged and told["missing"] == list(label.missing)
+    assert told.get("mistyped", {}) == dict(label.mistyped)
+    assert told.get("causes", []) == ["lines"] * bool(label.misread) + ["types"] * bool(label.mistyped)
+    assert told.get("rejected_of", 0) == (label.lines if label.rejected else 0)
     side = of_side(told, 1, "a", 7)
     assert (side["status"], side["gaps"], side["side"], side["term"]) == ("partial", told["gaps"] + 1, "a", 7)
 
@@ -65,4 +73,7 @@ def test_what_is_said_of_several_jobs_is_no_better_than_the_worst(parts: list[La
     for each in told:
         assert set(each["missing"]) <= set(whole["missing"]) and whole["reported"] <= each["reported"]
         assert all(whole[name] >= each[name] for name in ("late", "shed", "rejected", "gaps", "void", "revision"))
+        assert Counter(each.get("mistyped", {})) <= Counter(whole.get("mistyped", {}))
+        assert set(each.get("causes", ())) <= set(whole.get("causes", ()))
+        assert whole.get("rejected_of", 0) >= each.get("rejected_of", 0)
     assert joined([whole, *told])["missing"] == whole["missing"]

@@ -31,8 +31,10 @@ def test_a_state_holds_what_it_was_given(known: Lacks) -> None:
 @given(lacks, lacks)
 def test_notes_are_merged_as_their_lacks_are_in_either_order(one: Lacks, two: Lacks) -> None:
     one, two = (begun(each.only(*NOTED) | Lacks(gaps=each.gaps)) for each in (one, two))
-    first, second = Notes(late=1).with_lacks(one), Notes(rejected=2).with_lacks(two)
+    first = Notes(late=1, mistyped={"x": ((3, 3, 1),)}).with_lacks(one)
+    second = Notes(rejected=2, lines=9, misread=True, mistyped={"x": ((2, 2, 4), (3, 3, 1))}).with_lacks(two)
     assert (first + second).lacks == one | two
+    assert (first + second).mistyped == {"x": ((2, 2, 4), (3, 3, 2))}
     assert first + second == second + first
 
 

@@ -68,6 +68,13 @@ class Job:
             if interval not in self.backfilled:
                 self.held.setdefault(interval, Counter())[product] += 1
 
+    def note(self, through: int, notes: Notes) -> None:
+        """Commit what agents have to say, and no rows."""
+        previous = self.master.state.rollup.committed
+        state = RollupState(committed=through, roster={agent: RosterEntry(NEVER) for agent in ("w1", "w2")})
+        payload = pack(notes, self.plan.schema.empty())
+        self.master.commit(Commit(previous, through, payload, ("w1", "w2"), (), state), self.next_place())
+
     def load(self, first: int, last: int, rows: Rows, missing: tuple[str, ...] = ()) -> None:
         self.master.load(Load(first, last, encode(self.frame(rows)), missing), self.next_place())
         for interval in range(first, last + 1):

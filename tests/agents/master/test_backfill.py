@@ -15,6 +15,7 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.master.backfill import Reach, check_load, reach_of
 from elf.agents.master.commands import Load
 from elf.agents.store.panes import Kind
+from elf.agents.worker.payload import Notes
 from elf.cbt import PaoDecodeError, encode
 from tests.agents.master.backfilled import BEGUN, MAXIMAL, SUMMED, Job, Rows
 from tests.agents.plans import CUMULATIVE, plan_of
@@ -45,6 +46,18 @@ def test_windows_of_before_the_job_are_final_once_they_are_backfilled(job: Job) 
     earlier = job.ask(29, BEGUN)
     assert (earlier["status"], earlier["missing"]) == ("final_incomplete", ["w1", "w2"]), "29 is in no archive"
     assert "backfilled" not in job.ask(BEGUN, BEGUN)
+
+
+def test_values_that_agents_could_not_read_are_not_in_their_archives_either(job: Job) -> None:
+    job.commit(10, [(10, "a")])
+    job.note(11, Notes(mistyped={"cents": ((11, 11, 2),)}, rejected=3, lines=9, misread=True))
+    job.commit(BEGUN, [(BEGUN, "a")])
+    for _ in range(2):
+        job.load(5, 15, [(11, "b")])
+        said = job.ask(11, 11)
+        assert (said["mistyped"], said["causes"]) == ({"cents": 2}, ["lines", "types"])
+        assert (said["rejected"], said["rejected_of"], said["status"]) == (3, 9, "final_incomplete")
+        assert "causes" not in job.ask(5, 9) and "causes" not in job.ask(12, 15)
 
 
 def test_an_agent_without_its_archive_is_missing(job: Job) -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from elf.agents.completeness.lacks import GAPS_MAX
 from elf.agents.completeness.runs import bounded
+from elf.agents.completeness.tallies import COUNT_MAX
 from elf.agents.master.contents import content_of, expired
 from elf.agents.master.panes.past import Change
 from elf.agents.master.state import Base, MasterState
-from elf.agents.worker.payload import COUNT_MAX, Notes, merge, pack
+from elf.agents.worker.payload import Notes, merge, pack
 from elf.cbt import INTERVAL, PaoDecodeError
 from elf.overlay.contract import Commit, RollupState
 from tests.agents.plans import events, plan_of
