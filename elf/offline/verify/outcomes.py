@@ -10,7 +10,7 @@ from elf.agents.language.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.compare import compare
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, version_of
+from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, unjudged, version_of
 from elf.offline.verify.report import Difference, WindowReport
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.versions import Counting
@@ -71,7 +71,7 @@ def report_of(compared: Compared, window: Window, counting: Counting) -> WindowR
     result, rows, differences = compared.result, compared.rows, compared.differences
     start_ms, end_ms = span_of(result)
     label = result["completeness"]
-    unsaid, notes = "", compared.notes
+    unsaid, notes = "", [*compared.notes, *unjudged(result)]
     if start_ms is not None:
         unsaid, notes = counting.unsaid(window, label), [*notes, *counting.notes(window)]
     if unsaid:

@@ -54,3 +54,11 @@ def label_words(result: Result) -> list[str]:
     elif reported < expected:
         said.append(f"{reported} of {expected} agents reported")
     return said
+
+
+def unjudged(result: Result) -> list[str]:
+    """Say what Spark cannot judge: values that agents could not read are null in their archives, too."""
+    return [
+        f"{count} values of {column} do not fit its type: they are null in the archive, too"
+        for column, count in result["completeness"].get("mistyped", {}).items()
+    ]

@@ -15,6 +15,18 @@ from elf.cli.output import console, describe_completeness, describe_time, table_
             "final, but incomplete · whole from 2 of 3 agents · some or all missing of web3",
         ),
         (
+            Completeness(
+                expected=1,
+                reported=1,
+                rejected=3,
+                rejected_of=40,
+                mistyped={"n": 2},
+                causes=["lines", "types"],
+                status="final_incomplete",
+            ),
+            "final, but incomplete · 1 of 1 agents · 3 rejected lines of 40 · 2 values of n do not fit",
+        ),
+        (
             Completeness(expected=3, reported=1, missing=["web2", "web3"], status="partial", side="web1", term=4),
             "partial · side of web1, term 4 · whole from 1 of 3 agents · some or all missing of web2, web3",
         ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elf.offline.verify.published import bounds_of, label_words, span_of, status_of
+from elf.offline.verify.published import bounds_of, label_words, span_of, status_of, unjudged
 
 FULL = {"status": "final", "expected": 2, "reported": 2, "missing": [], "late": 0, "shed": 0, "gaps": 0}
 
@@ -28,7 +28,14 @@ def test_a_result_without_a_window_says_how_far_it_counted() -> None:
         ({"semantics": "exactly-once"}, []),
         ({"missing": ["web-1", "web-2"], "reported": 0}, ["missing web-1 web-2"]),
         ({"reported": 1}, ["1 of 2 agents reported"]),
+        ({"rejected": 2, "rejected_of": 9, "mistyped": {"n": 3}}, ["rejected 2", "mistyped n 3"]),
     ],
 )
 def test_what_a_label_announces(label: dict[str, Any], said: list[str]) -> None:
     assert label_words({"completeness": FULL | label}) == said
+
+
+def test_what_spark_cannot_judge_is_said() -> None:
+    assert unjudged({"completeness": FULL}) == []
+    said = ["3 values of n do not fit its type: they are null in the archive, too"]
+    assert unjudged({"completeness": FULL | {"mistyped": {"n": 3}}}) == said
