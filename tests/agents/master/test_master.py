@@ -71,7 +71,7 @@ def test_values_that_do_not_fit_are_named_in_every_window_that_they_can_have_cha
         answer = root.ask(Span(start_ms, start_ms + 4_000))
         assert {name: answer[name] for name in lacking} == lacking
     assert root.ask(Span(-2_000, 2_000))["status"] == "final"
-    edition = root.master.edition
+    edition = root.master.windows.edition
     # Late ones, whose rows a filter may have left out, and some of what the commit does not close.
     root.commit(3, [], notes=Notes(mistyped={"cents": ((0, 0, 1), (0, 1, 4), (9, 9, 1)), "product": ((1, 1, 1),)}))
     root.restart()
@@ -84,7 +84,7 @@ def test_values_that_do_not_fit_are_named_in_every_window_that_they_can_have_cha
     ], "runs of several intervals count in each"
     assert [each["revision"] for each in answers] == [1, 2, 1, 0]
     assert {each["status"] for each in answers} == {"final_incomplete"}
-    changed = root.master.news(edition, 6_000, 9)[0]
+    changed = root.master.windows.news(edition, 6_000, 9)[0]
     assert [span.start_ms for span in changed if span is not None][:3] == [-2_000, 0, 2_000], "followers are told"
 
 
