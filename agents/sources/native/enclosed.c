@@ -72,18 +72,18 @@ static const uint8_t *read_query(Step *step, Line *line, const uint8_t *at, Valu
 Reader reader_of(int kind, int quoted)
 {
     switch (kind) {
-    case REST: return read_rest;
-    case TIME: return read_time;
-    case QTEXT:
-    case QREQUEST: return read_between_quotes;
-    case BRACED: return read_braced;
-    case QUERY: return read_query;
-    case ADDRESSES:
-    case UPSTREAMS:
-    case STATUSES:
-    case NUMBERS: return read_list;
-    case REQUEST: return quoted ? run_reader(kind, quoted) : read_bare_request;
-    case USER: return quoted ? run_reader(kind, quoted) : read_user;
+    case KIND_REST: return read_rest;
+    case KIND_TIME: return read_time;
+    case KIND_QTEXT:
+    case KIND_QREQUEST: return read_between_quotes;
+    case KIND_BRACED: return read_braced;
+    case KIND_QUERY: return read_query;
+    case KIND_ADDRESSES:
+    case KIND_UPSTREAMS:
+    case KIND_STATUSES:
+    case KIND_NUMBERS: return read_list;
+    case KIND_REQUEST: return quoted ? run_reader(kind, quoted) : read_bare_request;
+    case KIND_USER: return quoted ? run_reader(kind, quoted) : read_user;
     default: return run_reader(kind, quoted);
     }
 }

@@ -1,6 +1,6 @@
-/* The most frequent values of fields, read where they stand. What is none of these goes to the field's reader, which
- * knows all that there are. Outside of quotes the newline behind a line ends a value as control bytes do, and so do the
- * zeros behind a copy, so that nothing here looks for the line's end. */
+/* The most frequent values of fields, read where they stand; program.c says for which fields. What is none of these
+ * goes to the field's reader, which knows all that there are. Outside of quotes the newline behind a line ends a value
+ * as control bytes do, and so do the zeros behind a copy, so that nothing here looks for the line's end. */
 #ifndef LINES_FIELDS_H
 #define LINES_FIELDS_H
 
@@ -124,11 +124,11 @@ static inline int ends_list(const Step *step, const uint8_t *at)
 static inline const uint8_t *take_list(Step *step, Line *line, const uint8_t *at, Value *value)
 {
     const uint8_t *end = at;
-    if (step->kind == STATUSES) {
+    if (step->kind == KIND_STATUSES) {
         while (end < at + 3 && is(DIGIT, *end))
             end++;
         end = end == at + 3 ? end : NULL;
-    } else if (step->kind == NUMBERS) {
+    } else if (step->kind == KIND_NUMBERS) {
         end = number_end(at);
     } else if ((end = ipv4_end(at)) != NULL && *end == ':') {
         const uint8_t *port = ++end;
@@ -167,34 +167,6 @@ static inline const uint8_t *take_other(Step *step, Line *line, const uint8_t *a
     while (step->pads && at < line->end && *at == ' ')
         at++;
     return step->read(step, line, at, value);
-}
-
-/* How a field is read; of one that has unusual stops all is left to the reader. */
-static inline uint8_t code_of(const Step *step)
-{
-    if (step->kind == LOOSE)
-        return DO_LOOSE;
-    if (step->quoted && !step->pads && step->ends_at_quote)
-        return step->kind == QUOTED ? DO_QUOTED : step->kind == REQUEST ? DO_REQUEST : DO_READ;
-    if (step->kind == TIME && !step->pads)
-        return DO_TIME;
-    if (step->kind >= ADDRESSES && step->kind <= NUMBERS && !step->pads)
-        return DO_LIST;
-    if (step->quoted || step->pads || step->marks > MARKS || step->ends_in_names)
-        return DO_READ;
-    switch (step->kind) {
-    case WORDS: return DO_WORD;
-    case IP:
-    case ADDR: return DO_PEER;
-    case HOST: return DO_HOST;
-    case IDENTS: return DO_IDENT;
-    case USER: return step->after_mask ? DO_USER : DO_READ;
-    case STATUS: return DO_STATUS;
-    case INT:
-    case BYTES: return DO_DIGITS;
-    case NUMBER: return DO_NUMBER;
-    default: return DO_READ;
-    }
 }
 
 #endif

@@ -34,9 +34,9 @@ static int is_item(int kind, const uint8_t *at, const uint8_t *end)
     if (size == 1 && *at == '-')
         return 1;
     switch (kind) {
-    case ADDRESSES: return is_peer(at, end) || is_hidden(at, end);
-    case UPSTREAMS: return is_upstream(at, end);
-    case STATUSES: return size == 3 ? all_of(DIGIT, at, end) : size == 1 && *at == '0';
+    case KIND_ADDRESSES: return is_peer(at, end) || is_hidden(at, end);
+    case KIND_UPSTREAMS: return is_upstream(at, end);
+    case KIND_STATUSES: return size == 3 ? all_of(DIGIT, at, end) : size == 1 && *at == '0';
     default: return is_number(at, end);
     }
 }
@@ -46,7 +46,7 @@ static ptrdiff_t joint(int kind, const uint8_t *at, const uint8_t *end)
 {
     if (begins(at, end, ", "))
         return 2;
-    if (kind == ADDRESSES)
+    if (kind == KIND_ADDRESSES)
         return begins(at, end, ",") ? 1 : 0;
     return begins(at, end, " : ") ? 3 : 0;
 }

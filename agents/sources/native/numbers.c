@@ -103,8 +103,8 @@ static int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
     return 1;
 }
 
-/* Read up to eight digits, of which eight bytes may be read; 0: there is something else. Eight bytes at a time: pairs of
- * digits become numbers up to 99, pairs of these up to 9,999, and these one number. */
+/* Read up to eight digits, of which eight bytes may be read; 0: there is something else. All at once: pairs of digits
+ * become numbers up to 99, pairs of these up to 9,999, and these one number. */
 static inline int read_few_digits(const uint8_t *at, ptrdiff_t size, uint64_t *out)
 {
     uint64_t word;

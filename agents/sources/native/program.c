@@ -2,7 +2,7 @@
  * be run, or is refused. */
 #include <stdlib.h>
 
-#include "fields.h"
+#include "program.h"
 
 #define HEADER_BYTES 5
 #define STEP_BYTES 40
@@ -55,7 +55,7 @@ static int count_all(Input input, size_t steps, size_t *times, size_t *notations
             *items += count;
         }
         *notations += step[7];
-        *times += step[0] == FIELD && step[1] == TIME;
+        *times += step[0] == FIELD && step[1] == KIND_TIME;
     }
     return input.at == input.end ? DONE : BAD;
 }
@@ -102,6 +102,34 @@ static int is_in_line(Text text)
            memchr(text.at, '\n', text.size) == NULL;
 }
 
+/* How a field is read; of one that has unusual stops all is left to the reader. */
+static uint8_t code_of(const Step *step)
+{
+    if (step->kind == KIND_LOOSE)
+        return DO_LOOSE;
+    if (step->quoted && !step->pads && step->ends_at_quote)
+        return step->kind == KIND_QUOTED ? DO_QUOTED : step->kind == KIND_REQUEST ? DO_REQUEST : DO_READ;
+    if (step->kind == KIND_TIME && !step->pads)
+        return DO_TIME;
+    if (step->kind >= KIND_ADDRESSES && step->kind <= KIND_NUMBERS && !step->pads)
+        return DO_LIST;
+    if (step->quoted || step->pads || step->marks > MARKS || step->ends_in_names)
+        return DO_READ;
+    switch (step->kind) {
+    case KIND_WORD: return DO_WORD;
+    case KIND_IP:
+    case KIND_ADDR: return DO_PEER;
+    case KIND_HOST: return DO_HOST;
+    case KIND_IDENT: return DO_IDENT;
+    case KIND_USER: return step->after_mask ? DO_USER : DO_READ;
+    case KIND_STATUS: return DO_STATUS;
+    case KIND_INT:
+    case KIND_BYTES: return DO_DIGITS;
+    case KIND_NUMBER: return DO_NUMBER;
+    default: return DO_READ;
+    }
+}
+
 static int put_step(Step *step, const uint8_t *bytes, Input *input)
 {
     *step = (Step){.kind = bytes[1], .skip = u16(bytes + 4), .stops = bytes + 8, .output = NO_OUTPUT};
@@ -110,9 +138,10 @@ static int put_step(Step *step, const uint8_t *bytes, Input *input)
     step->pads = (bytes[6] & FLAG_PADS) != 0;
     step->notation_count = bytes[7];
     uint8_t op = bytes[0];
-    if (op < LITERAL || op >= OPS || step->kind < WORDS || step->kind >= KINDS || bytes[6] > (FLAG_QUOTED | FLAG_PADS))
+    if (op < LITERAL || op >= OPS || step->kind < KIND_WORD || step->kind >= KINDS)
         return BAD;
-    if (take_text(input, &step->text) != DONE || take_text(input, &step->after) != DONE)
+    if (bytes[6] > (FLAG_QUOTED | FLAG_PADS) || take_text(input, &step->text) != DONE ||
+        take_text(input, &step->after) != DONE)
         return BAD;
     put_word(step->text, &step->word, &step->mask);
     if (is_in_line(step->after) && *step->after.at != '-')
@@ -147,7 +176,7 @@ static int put_steps(Program *program, Input *input)
         Step *step = &program->steps[i];
         if (put_step(step, take_bytes(input, STEP_BYTES), input) != DONE)
             return BAD;
-        if (step->code >= DO_LOOSE && step->kind == TIME) {
+        if (step->code >= DO_LOOSE && step->kind == KIND_TIME) {
             newest->looked_at = SIZE_MAX;
             step->newest = newest++;
         }
@@ -179,7 +208,7 @@ static int count_fields(const Program *program, const uint8_t *slots, size_t cou
         if ((size_t)step->kept >= count)
             return BAD;
         int is_time = (int16_t)u16(slots + 2 * step->kept) == TIME_OUTPUT, is_field = step->code >= DO_LOOSE;
-        if (is_field && is_time && step->kind != TIME)
+        if (is_field && is_time && step->kind != KIND_TIME)
             return BAD;
         fields[step->kept] += is_field;
     }
@@ -235,6 +264,27 @@ static void put_outputs(Program *program, const uint8_t *slots, ptrdiff_t output
     program->may_lack = always < outputs + 1;
 }
 
+/* Read steps and slots; there is room for them. */
+static int put_program(Program *program, const uint8_t *slots, size_t count, ptrdiff_t outputs, Input *input)
+{
+    int *fields = calloc(count + 1, sizeof *fields), put = NO_MEMORY;
+    uint8_t *given = calloc((size_t)outputs + 2, 1);
+    if (fields != NULL && given != NULL) {
+        put = put_steps(program, input);
+        if (put == DONE)
+            put = count_fields(program, slots, count, fields);
+        if (put == DONE && !are_outputs(slots, count, outputs, given))
+            put = BAD;
+        if (put == DONE) {
+            number_kept(program, slots, count, fields);
+            put_outputs(program, slots, outputs, fields);
+        }
+    }
+    free(fields);
+    free(given);
+    return put;
+}
+
 int open_program(Program *program, const uint8_t *bytes, size_t size, ptrdiff_t outputs)
 {
     *program = (Program){0};
@@ -246,36 +296,24 @@ int open_program(Program *program, const uint8_t *bytes, size_t size, ptrdiff_t 
         return NO_MEMORY;
     memcpy(copy, bytes, size);
     Input input = {copy + HEADER_BYTES, copy + size};
-    size_t slots = u16(copy + 2), times, notations, items;
+    size_t count = u16(copy + 2), times, notations, items;
     program->step_count = u16(copy);
     program->is_open = copy[4];
-    const uint8_t *outputs_of_slots = take_bytes(&input, 2 * slots);
-    if (outputs_of_slots == NULL || program->step_count == 0 ||
+    const uint8_t *slots = take_bytes(&input, 2 * count);
+    if (slots == NULL || program->step_count == 0 ||
         count_all(input, program->step_count, &times, &notations, &items) != DONE)
         return BAD;
     program->steps = calloc(program->step_count, sizeof *program->steps);
     program->notations = calloc(notations + 1, sizeof *program->notations);
     program->items = calloc(items + 1, sizeof *program->items);
     program->newest = calloc(times + 1, sizeof *program->newest);
-    program->outputs = calloc(slots + 1, sizeof *program->outputs);
-    program->found = calloc(slots + 1, sizeof *program->found);
-    program->before = calloc(slots + 1, sizeof *program->before);
-    int *fields = calloc(slots + 1, sizeof *fields), opened = NO_MEMORY;
-    uint8_t *given = calloc((size_t)outputs + 2, 1);
-    if (program->steps && program->notations && program->items && program->newest && program->outputs &&
-        program->found && program->before && fields && given) {
-        opened = put_steps(program, &input);
-        if (opened == DONE && (count_fields(program, outputs_of_slots, slots, fields) != DONE ||
-                               !are_outputs(outputs_of_slots, slots, outputs, given)))
-            opened = BAD;
-        if (opened == DONE) {
-            number_kept(program, outputs_of_slots, slots, fields);
-            put_outputs(program, outputs_of_slots, outputs, fields);
-        }
-    }
-    free(fields);
-    free(given);
-    return opened;
+    program->outputs = calloc(count + 1, sizeof *program->outputs);
+    program->found = calloc(count + 1, sizeof *program->found);
+    program->before = calloc(count + 1, sizeof *program->before);
+    if (program->steps == NULL || program->notations == NULL || program->items == NULL || program->newest == NULL ||
+        program->outputs == NULL || program->found == NULL || program->before == NULL)
+        return NO_MEMORY;
+    return put_program(program, slots, count, outputs, &input);
 }
 
 void close_program(Program *program)

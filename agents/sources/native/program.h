@@ -10,36 +10,36 @@ enum Op { LITERAL = 1, FIELD, PART, END, OPS };
 
 /* As in elf.agents.sources.layouts.kinds. */
 enum Kind {
-    WORDS = 1,
-    QUOTED,
-    QTEXT,
-    QREQUEST,
-    LOOSE,
-    BRACED,
-    IP,
-    ADDR,
-    HOST,
-    ADDRESSES,
-    UPSTREAMS,
-    STATUSES,
-    NUMBERS,
-    IDENTS,
-    USER,
-    REQUEST,
-    METHOD,
-    PROTOCOL,
-    URI,
-    QUERY,
-    STATUS,
-    INT,
-    BYTES,
-    NUMBER,
-    DURATION,
-    HEXADECIMAL,
-    STREAM,
-    PART_OF_LINE,
-    TIME,
-    REST,
+    KIND_WORD = 1,
+    KIND_QUOTED,
+    KIND_QTEXT,
+    KIND_QREQUEST,
+    KIND_LOOSE,
+    KIND_BRACED,
+    KIND_IP,
+    KIND_ADDR,
+    KIND_HOST,
+    KIND_ADDRESSES,
+    KIND_UPSTREAMS,
+    KIND_STATUSES,
+    KIND_NUMBERS,
+    KIND_IDENT,
+    KIND_USER,
+    KIND_REQUEST,
+    KIND_METHOD,
+    KIND_PROTOCOL,
+    KIND_URI,
+    KIND_QUERY,
+    KIND_STATUS,
+    KIND_INT,
+    KIND_BYTES,
+    KIND_NUMBER,
+    KIND_DURATION,
+    KIND_HEX,
+    KIND_STREAM,
+    KIND_PART,
+    KIND_TIME,
+    KIND_REST,
     KINDS
 };
 
@@ -68,7 +68,7 @@ enum { YEAR, SHORT_YEAR, MONTH, DAY, DAY_OF_YEAR, HOUR, HALF_HOUR, MINUTE, SECON
 
 /* A literal of a notation, or one of its codes. */
 typedef struct {
-    uint8_t code; /* 0: a literal */
+    uint8_t code;           /* 0: a literal */
     uint8_t digits, number; /* of a code that is a number: how many it has, and which it is */
     int16_t least, most;
     Text text;
@@ -87,7 +87,7 @@ typedef struct {
 typedef struct {
     size_t looked_at; /* more than any line has: none */
     size_t size;
-    int64_t ms;     /* without the part of a second, if it may be another one */
+    int64_t ms;      /* without the part of a second, if it may be another one */
     int part_digits; /* 0: it may not */
     size_t part_at;
     int vectors;
@@ -126,24 +126,25 @@ struct Step {
     Reader read;
     uint8_t code, kind;
     uint8_t quoted, pads;
-    uint8_t before_port;       /* a colon comes after what may hold colons */
-    uint8_t marks;             /* how many bytes end it; more than MARKS: see `ends` */
-    uint8_t ends_at_quote;     /* a quote does, and nothing else */
-    uint8_t ends_in_names;     /* one does that names and numbers may have */
-    uint8_t is_kept;           /* its value goes somewhere */
-    uint8_t then_size;         /* of the literal that comes next, if it is one of up to eight bytes; else 0 */
-    int output;                /* where the value goes as soon as it is read */
-    int kept;                  /* which of the values that are kept; -1: none */
-    Step *next;                /* behind a field and that literal */
-    uint64_t word, mask;       /* the first bytes of its text, and which of eight they are */
-    uint64_t then, then_mask;  /* of the literal that comes next */
-    uint64_t after_word, after_mask; /* of the text that comes after the field */
-    const uint8_t *stops;      /* a bitmap of 256 bits */
+    uint8_t before_port;   /* a colon comes after what may hold colons */
+    uint8_t marks;         /* how many bytes end it; more than MARKS: see `ends` */
+    uint8_t ends_at_quote; /* a quote does, and nothing else */
+    uint8_t ends_in_names; /* one does that names and numbers may have */
+    uint8_t is_kept;       /* its value goes somewhere */
+    uint8_t then_size;     /* of the literal that comes next, if it is one of up to eight bytes; else 0 */
+    int output;            /* where the value goes as soon as it is read */
+    int kept;              /* which of the values that are kept; -1: none */
+    Step *next;            /* behind a field and that literal */
+    /* The first bytes of texts, and which of eight they are. */
+    uint64_t word, mask;
+    uint64_t then, then_mask;
+    uint64_t after_word, after_mask;
+    const uint8_t *stops; /* a bitmap of 256 bits */
     size_t skip;
     Text text, after;
     Notation *notations;
     size_t notation_count;
-    Remembered *newest; /* of a time */
+    Remembered *newest;                /* of a time */
     uint8_t mark[MARKS][VECTOR_BYTES]; /* each as often as a vector has bytes */
     uint8_t ends[256];                 /* which bytes end a value that knows nothing of itself */
 };

@@ -56,34 +56,35 @@ static int is_uri(const uint8_t *at, const uint8_t *end)
 static inline int is_of(int kind, const uint8_t *at, const uint8_t *end)
 {
     switch (kind) {
-    case WORDS: return *at != '"';
-    case IP: return is_ip(at, end) || is_socket(at, end);
-    case ADDR: return is_ip(at, end) || is_socket(at, end) || is_full_name(at, end) || is_no_host(at, end);
-    case HOST: return is_name(at, end) || is_ip(at, end) || same(at, end, "_") || is_host_port(at, end);
-    case IDENTS: return is_ident(at, end);
-    case METHOD: return all_of(TOKEN, at, end);
-    case PROTOCOL: return is_protocol(at, end);
-    case URI: return is_uri(at, end);
-    case STATUS: return is_status(at, end);
-    case INT: return is_integer(at, end);
-    case BYTES: return is_integer(at, end) || (end - at == 1 && *at == '-');
-    case NUMBER: return is_number(at, end);
-    case DURATION: return is_duration(at, end);
-    case HEXADECIMAL: return all_of(HEX, at, end);
-    case STREAM: return same(at, end, "stdout") || same(at, end, "stderr");
-    case PART_OF_LINE: return end - at == 1 && (*at == 'P' || *at == 'F');
+    case KIND_WORD: return *at != '"';
+    case KIND_IP: return is_ip(at, end) || is_socket(at, end);
+    case KIND_ADDR: return is_ip(at, end) || is_socket(at, end) || is_full_name(at, end) || is_no_host(at, end);
+    case KIND_HOST: return is_name(at, end) || is_ip(at, end) || same(at, end, "_") || is_host_port(at, end);
+    case KIND_IDENT: return is_ident(at, end);
+    case KIND_METHOD: return all_of(TOKEN, at, end);
+    case KIND_PROTOCOL: return is_protocol(at, end);
+    case KIND_URI: return is_uri(at, end);
+    case KIND_STATUS: return is_status(at, end);
+    case KIND_INT: return is_integer(at, end);
+    case KIND_BYTES: return is_integer(at, end) || (end - at == 1 && *at == '-');
+    case KIND_NUMBER: return is_number(at, end);
+    case KIND_DURATION: return is_duration(at, end);
+    case KIND_HEX: return all_of(HEX, at, end);
+    case KIND_STREAM: return same(at, end, "stdout") || same(at, end, "stderr");
+    case KIND_PART: return end - at == 1 && (*at == 'P' || *at == 'F');
     default: return 1;
     }
 }
 
 static inline int may_be_empty(int kind)
 {
-    return kind == WORDS || kind == QUOTED || kind == URI || kind == HOST || kind == REQUEST || kind == USER;
+    return kind == KIND_WORD || kind == KIND_QUOTED || kind == KIND_URI || kind == KIND_HOST || kind == KIND_REQUEST ||
+           kind == KIND_USER;
 }
 
 static inline int has_port(int kind)
 {
-    return kind == IP || kind == ADDR || kind == HOST;
+    return kind == KIND_IP || kind == KIND_ADDR || kind == KIND_HOST;
 }
 
 /* Inlined with a kind that is known, it has no more than that kind needs. */
@@ -94,12 +95,14 @@ static inline __attribute__((always_inline)) const uint8_t *read_kind(const Step
         has_port(kind) && step->before_port ? peer_end(line, at) : run_end(step, at, line->end, quoted);
     ptrdiff_t size = end - at;
     value->begin = NULL;
-    if ((size == 1 && *at == '-' && kind != BYTES) || (kind == STATUS && size == 2 && at[0] == '-' && at[1] == '1'))
+    if (size == 1 && *at == '-' && kind != KIND_BYTES)
+        return end;
+    if (kind == KIND_STATUS && same(at, end, "-1"))
         return end;
     if (size == 0) {
         if (!may_be_empty(kind) || (!quoted && (step->after.size == 0 || *step->after.at == ' ')))
             return misfit(line, at);
-        if (kind == REQUEST)
+        if (kind == KIND_REQUEST)
             return end;
     } else if (!is_of(kind, at, end)) {
         return misfit(line, at);
@@ -119,20 +122,20 @@ static inline __attribute__((always_inline)) const uint8_t *read_kind(const Step
         return read_kind(step, line, at, value, kind, quoted);                                                         \
     }
 
-READER(read_word, WORDS, 0)
-READER(read_quoted, QUOTED, 1)
-READER(read_request, REQUEST, 1)
-READER(read_ip, IP, 0)
-READER(read_addr, ADDR, 0)
-READER(read_status, STATUS, 0)
-READER(read_int, INT, 0)
-READER(read_bytes, BYTES, 0)
-READER(read_number, NUMBER, 0)
+READER(read_word, KIND_WORD, 0)
+READER(read_quoted, KIND_QUOTED, 1)
+READER(read_request, KIND_REQUEST, 1)
+READER(read_ip, KIND_IP, 0)
+READER(read_addr, KIND_ADDR, 0)
+READER(read_status, KIND_STATUS, 0)
+READER(read_int, KIND_INT, 0)
+READER(read_bytes, KIND_BYTES, 0)
+READER(read_number, KIND_NUMBER, 0)
 READER(read_any, step->kind, step->quoted)
 
 static const uint8_t *read_ident(Step *step, Line *line, const uint8_t *at, Value *value)
 {
-    const uint8_t *end = read_kind(step, line, at, value, IDENTS, step->quoted);
+    const uint8_t *end = read_kind(step, line, at, value, KIND_IDENT, step->quoted);
     line->has_ident = value->begin != NULL;
     return end;
 }
@@ -140,16 +143,16 @@ static const uint8_t *read_ident(Step *step, Line *line, const uint8_t *at, Valu
 Reader run_reader(int kind, int quoted)
 {
     switch (kind) {
-    case QUOTED: return quoted ? read_quoted : read_any;
-    case REQUEST: return quoted ? read_request : read_any;
-    case WORDS: return quoted ? read_any : read_word;
-    case IP: return quoted ? read_any : read_ip;
-    case ADDR: return quoted ? read_any : read_addr;
-    case IDENTS: return read_ident;
-    case STATUS: return quoted ? read_any : read_status;
-    case INT: return quoted ? read_any : read_int;
-    case BYTES: return quoted ? read_any : read_bytes;
-    case NUMBER: return quoted ? read_any : read_number;
+    case KIND_QUOTED: return quoted ? read_quoted : read_any;
+    case KIND_REQUEST: return quoted ? read_request : read_any;
+    case KIND_WORD: return quoted ? read_any : read_word;
+    case KIND_IP: return quoted ? read_any : read_ip;
+    case KIND_ADDR: return quoted ? read_any : read_addr;
+    case KIND_IDENT: return read_ident;
+    case KIND_STATUS: return quoted ? read_any : read_status;
+    case KIND_INT: return quoted ? read_any : read_int;
+    case KIND_BYTES: return quoted ? read_any : read_bytes;
+    case KIND_NUMBER: return quoted ? read_any : read_number;
     default: return read_any;
     }
 }

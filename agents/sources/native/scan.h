@@ -41,7 +41,7 @@ static inline const uint8_t *bare_end(const Step *step, const uint8_t *at)
     while (at < end) {                                                                                                 \
         Vector a = load(at), b = load(at + VECTOR_BYTES), c = load(at + 2 * VECTOR_BYTES);                             \
         Vector d = load(at + 3 * VECTOR_BYTES);                                                                        \
-        size_t hit = first_of_four(FOUND(a), FOUND(b), FOUND(c), FOUND(d));                                               \
+        size_t hit = first_of_four(FOUND(a), FOUND(b), FOUND(c), FOUND(d));                                            \
         at += hit;                                                                                                     \
         if (hit == 4 * VECTOR_BYTES)                                                                                   \
             continue;                                                                                                  \

@@ -207,7 +207,7 @@ static int take_epoch(Clock *clock)
     int64_t known = clock->part_ns;
     int fits = take_fraction(clock);
     /* Whether it counts depends on the digits before. */
-    clock->parts++;
+    clock->parts += 2;
     if (digits > 11)
         clock->part_ns = known;
     return fits;

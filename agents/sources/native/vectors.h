@@ -55,11 +55,6 @@ static inline Vector no_digit(Vector bytes)
     return _mm_cmpgt_epi8(_mm_add_epi8(bytes, _mm_set1_epi8(128 - '0')), _mm_set1_epi8(9 - 128));
 }
 
-static inline void store(uint8_t *bytes, Vector vector)
-{
-    _mm_storeu_si128((__m128i *)bytes, vector);
-}
-
 static inline Hits hits(Vector found)
 {
     return (Hits)_mm_movemask_epi8(found);
@@ -107,11 +102,6 @@ static inline Vector minus(Vector left, Vector right)
 static inline Vector no_digit(Vector bytes)
 {
     return vcgtq_u8(vsubq_u8(bytes, vdupq_n_u8('0')), vdupq_n_u8(9));
-}
-
-static inline void store(uint8_t *bytes, Vector vector)
-{
-    vst1q_u8(bytes, vector);
 }
 
 static inline Hits hits(Vector found)
@@ -169,11 +159,6 @@ static inline Vector minus(Vector left, Vector right)
 static inline Vector no_digit(Vector bytes)
 {
     EACH_BYTE(bytes.bytes[i] < '0' || bytes.bytes[i] > '9' ? 0xFF : 0);
-}
-
-static inline void store(uint8_t *bytes, Vector vector)
-{
-    memcpy(bytes, vector.bytes, VECTOR_BYTES);
 }
 
 static inline Hits hits(Vector found)
