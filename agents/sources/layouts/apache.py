@@ -110,7 +110,12 @@ def _joined_times(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
         ConfigError: parts of a time stand apart, with other fields between them.
     """
     places = [place for place, token in enumerate(tokens) if isinstance(token, Field) and token.column == "ts"]
-    if len(places) < 2 or any(field.notations == notations_of("clf") for field in _fields_at(tokens, places)):
+    are_whole = [field.notations == notations_of("clf") for field in _fields_at(tokens, places)]
+    if any(are_whole):
+        # `%t` says it all; the others are read over.
+        others = {*places} - {places[are_whole.index(True)]}
+        return tuple(_read_over(token) if place in others else token for place, token in enumerate(tokens))
+    if len(places) < 2:
         return tokens
     between = tokens[places[0] : places[-1] + 1]
     if any(isinstance(token, Field) and token.column != "ts" for token in between):
@@ -124,6 +129,10 @@ def _joined_times(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     )
     whole = Field("ts", Kind.TIME, (compiled_time(pattern, is_pattern=True),))
     return (*tokens[: places[0]], whole, *tokens[places[-1] + 1 :])
+
+
+def _read_over(token: Token) -> Token:
+    return token._replace(column="") if isinstance(token, Field) else token
 
 
 def _fields_at(tokens: tuple[Token, ...], places: list[int]) -> list[Field]:

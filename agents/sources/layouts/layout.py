@@ -89,6 +89,9 @@ def checked(layout: Layout) -> Layout:
     fields = list(layout.fields())
     if sum(field.kind is Kind.LOOSE for field in fields) > 1:
         raise ConfigError("only one text of a layout can be without escapes; escape the quotes in the others")
+    for field in fields:
+        if field.column == TIME and field.kind is not Kind.TIME:
+            raise ConfigError(f"{field.shown} in the layout is no time; write {{{TIME}:time:clf}}, say")
     _check(layout.tokens)
     return layout
 

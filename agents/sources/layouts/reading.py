@@ -1,6 +1,6 @@
 """One line taken apart by a program: the twin that defines what the kernel gives. Pure.
 
-It takes some 20 us a line and is used where there is no kernel, and to say of a rejected line where it stops to fit.
+It takes up to 100 us a line and is used where there is no kernel, and to say of a rejected line where it stops to fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ class Taken(NamedTuple):
     times: dict[int, int]
 
 
-def read_line(program: Program, line: bytes) -> Taken:
+def read_line(program: Program, line: bytes) -> Spans:
+    """Find the values of a line; see `take_line`."""
+    return take_line(program, line).spans
+
+
+def take_line(program: Program, line: bytes) -> Taken:
     """Take a line apart.
 
     Args:

@@ -6,6 +6,7 @@ A value is found in one pass from its beginning: nothing is tried twice, and not
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -54,6 +55,8 @@ _ENTIRE = {
 _PATTERNS = {kind: re.compile(pattern) for kind, pattern in _ENTIRE.items()}
 #: Kinds whose value may be nothing where no space ends it.
 _MAY_BE_EMPTY = frozenset({Kind.WORD, Kind.QUOTED, Kind.URI, Kind.HOST, Kind.REQUEST, Kind.USER})
+#: Control bytes but the tab.
+_CONTROL = bytes(byte for byte in range(32) if byte != 9)
 #: Between the items of lists.
 _RETRIED, _REDIRECTED, _COMMA = b", ", b" : ", b","
 
@@ -102,15 +105,17 @@ def run_end(step: Step, line: bytes, at: int) -> int:
 
     An escape between quotes takes the next byte; outside of them control bytes but the tab end it, too.
     """
-    while at < len(line):
-        byte = line[at]
-        if step.quoted and byte == 92:
-            at += 2
-            continue
-        if byte in step.stops or (not step.quoted and byte < 32 and byte != 9):
-            break
-        at += 1
-    return min(at, len(line))
+    found = _run_pattern(step.stops, step.quoted).match(line, at)
+    assert found is not None
+    return found.end()
+
+
+@functools.lru_cache(maxsize=1024)
+def _run_pattern(stops: bytes, quoted: bool) -> re.Pattern[bytes]:
+    if not quoted:
+        return re.compile(b"[^" + re.escape(stops + _CONTROL) + b"]*")
+    others = b"[^" + re.escape(stops + b"\\") + b"]*"
+    return re.compile(others + rb"(?:\\(?:.|\Z)" + others + b")*", re.S)
 
 
 def _misfit(step: Step, at: int) -> Misfit:
