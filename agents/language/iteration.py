@@ -25,6 +25,7 @@ from elf.agents.language.combination import Joining, join_frames
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
 from elf.agents.language.groups import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
+from elf.agents.language.last_checks import check_reachable
 from elf.agents.language.last_result import LAST_RESULT, has_last
 from elf.agents.language.last_scopes import JoinedGroups, JoinedScope, framed
 from elf.agents.language.last_types import types_of_last
@@ -135,6 +136,7 @@ def compile_iterating(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Map
     """
     last = query.last
     assert last is not None
+    check_reachable(query)
     kinds = types_of_last(query, rows)
     joined = JoinedScope(rows, kinds)
     pairs = [(joined.event_key(event), joined.last_column(column), column) for event, column in last.on]

@@ -193,6 +193,8 @@ def columns_read(query: str | Query) -> dict[str, exp.Expr]:
             name = column.name
             if name.lower() in seen or name.lower() in hidden or is_window_field(column) or is_last(column):
                 continue
+            if name.lower() == "window" and not column.table and parsed.window is not None:
+                continue  # the window as a whole, of which `scopes` says what is meant
             seen.add(name.lower())
             found[name] = column
     return found

@@ -169,8 +169,7 @@ class GroupScope:
             return Value(pl.col(key.column), key.type, node)
         if is_window_field(node):
             return self._window_bound(node)
-        is_window = isinstance(node, exp.Column) and "window" in (node.name.lower(), node.table.lower())
-        if is_window_call(node) or (is_window and self._query.window is not None and not self._rows.has(node.name)):
+        if is_window_call(node) or self._is_window(node):
             raise refused(node, "the window itself is no value", "select its bounds as window.start and window.end")
         if aggregate_call(node) is not None:
             return self._aggregate(node)
@@ -187,6 +186,14 @@ class GroupScope:
                     f"add it to GROUP BY, or use min({node.name}) or max({node.name})",
                 )
         return None
+
+    def _is_window(self, node: exp.Expr) -> bool:
+        """Tell whether a name stands for the window as a whole, which is a column of its own in Spark."""
+        if not isinstance(node, exp.Column) or self._query.window is None:
+            return False
+        if node.table:
+            return node.table.lower() == "window" and not self._rows.has(node.name)
+        return node.name.lower() == "window"
 
     def _output(self, node: exp.Expr) -> Value:
         before = self.outputs

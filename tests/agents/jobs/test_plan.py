@@ -12,6 +12,7 @@ from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.definition import Definition, Options
 from elf.agents.jobs.intervals import INTERVAL_MS_DEFAULT
 from elf.agents.jobs.plan import Plan, compile_job, syntax_of
+from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 from elf.cbt.schema import INTERVAL
 
@@ -274,3 +275,22 @@ def test_a_plan_makes_what_it_computes_again_when_it_is_used_half_by_half() -> N
     made = plan._map
     assert plan.finish(paos.drop(INTERVAL), (0, 300_000)).rows() == [("a", 1), ("b", 1)]
     assert plan._map is made and plan._halves.result is not None
+
+
+@pytest.mark.parametrize("selected", ["window", "product, window", "WINDOW AS w", "window.start AS s, window"])
+@pytest.mark.parametrize("has_one", [False, True])
+def test_the_window_as_a_whole_is_refused_with_what_to_select(selected: str, has_one: bool) -> None:
+    query = f"SELECT {selected}, count(*) AS n FROM clicks GROUP BY product, window(ts, '1 minute')"
+    assert "window" not in columns_read(query)
+    columns = {"product": SqlType.STRING, **({"window": SqlType.STRING} if has_one else {})}
+    with pytest.raises(JobSpecError, match="the window itself is no value") as caught:
+        plan_of(query, columns=columns)
+    assert caught.value.hint == "select its bounds as window.start and window.end"
+
+
+def test_a_column_of_that_name_is_one_where_it_is_a_key_or_there_is_no_window() -> None:
+    columns = {"window": SqlType.STRING}
+    assert plan_of("SELECT window, count(*) AS n FROM clicks GROUP BY window", columns=columns).output[0][0] == "window"
+    query = "SELECT clicks.window, count(*) AS n FROM clicks GROUP BY clicks.window, window(ts, '1 minute')"
+    assert columns_read(query).keys() == {"window"}
+    assert plan_of(query, columns=columns).output[0][0] == "window"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.definition import OPTIONS_DEFAULT, Definition, Options
 from elf.agents.jobs.plan import Plan, compile_job, syntax_of
+from elf.agents.language import iteration
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 
@@ -117,7 +118,9 @@ def test_a_value_counts_as_often_as_it_is_there_up_to_the_last_number_of_its_typ
     assert most % 7 == 0
     found = stepped(plan, [(None, None, most // 7)] * 7, none)
     assert found.rows() == [(most // 7, most)]
-    with pytest.raises(JobError, match=r"sum in column 'sum\(e.w \+ coalesce\(r.s, 0\)\)' does not fit"):
+    with pytest.raises(
+        JobError, match=r"sum\(e.w \+ coalesce\(r.s, 0\)\) of w = \d+ is not there: the sum does not fit"
+    ):
         stepped(plan, [(None, None, most // 7 + 1)] * 7, none)
     assert stepped(plan, [(None, None, -5)] * 1_000, none).rows() == [(-5, -5_000)]
 
@@ -193,3 +196,46 @@ def test_a_job_without_window_and_options_that_need_open_windows_or_many_trees_a
         with pytest.raises(JobSpecError, match="reads its last result"):
             plan_of(LABELS, options)
     assert plan_of(LABELS).retained == 4 + 64
+
+
+#: Conditions on the last result: whether any row can ever pass them.
+CONDITIONS = {
+    "HAVING count(*) > 2 * max(r.n)": False,
+    "HAVING max(r.n) IS NOT NULL": False,
+    "HAVING NOT (max(r.n) IS NULL)": False,
+    "HAVING count(*) > 1 AND max(r.n) BETWEEN 1 AND 5": False,
+    "HAVING max(r.n) IN (1, 2) OR sum(r.n) - count(*) = 0": False,
+    "HAVING NOT max(r.n) > 3": False,
+    "HAVING CAST(min(r.n) AS STRING) LIKE '1%'": False,
+    "WHERE r.n > 0": False,
+    "WHERE r.node IS NOT NULL AND e.w > 0": False,
+    "HAVING count(*) > 2 * coalesce(max(r.n), 0)": True,
+    "HAVING count(*) > 2 * max(r.n) OR max(r.n) IS NULL": True,
+    "HAVING count(r.n) = 0": True,
+    "HAVING count(r.n) < 1 AND count(*) > 0": True,
+    "HAVING max(coalesce(r.n, 1)) > 0": True,
+    "HAVING CASE WHEN max(r.n) > 1 THEN false ELSE true END": True,
+    "WHERE r.n > 0 OR r.n IS NULL": True,
+    "WHERE NOT (r.n <=> 1)": True,
+}
+
+
+@pytest.mark.parametrize(("condition", "passes"), CONDITIONS.items())
+def test_a_condition_that_no_row_can_ever_meet_is_refused(
+    condition: str, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, having = (condition, "") if condition.startswith("WHERE") else ("", condition)
+    query = (
+        "SELECT e.dst AS node, count(*) AS n, max(CAST(r.n AS BIGINT)) AS before FROM edges e LEFT JOIN last_result r "
+        f"ON e.dst = r.node {where} GROUP BY e.dst {having}"
+    )
+    if not passes:
+        with pytest.raises(JobSpecError, match="is empty at first, so") as caught:
+            plan_of(query)
+        assert caught.value.line == 1 and caught.value.hint is not None
+    monkeypatch.setattr(iteration, "check_reachable", lambda query: None)
+    plan = plan_of(query)
+    assert plan.iterating is not None
+    last = pl.DataFrame(schema={name: kind.dtype for name, kind in plan.output})
+    paos = plan.schema.merge_window([plan.reduce(edges([("a", "b", 1), ("b", "c", 2), ("a", "c", 3)]))])
+    assert bool(plan.finish(plan.iterating.regroup(paos, last), (0, 1)).height) == passes
