@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import Lacks
 from elf.agents.completeness.tallies import Counts, most, summed
-from elf.overlay.contract import NEVER
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -44,28 +43,14 @@ class Label(msgspec.Struct, frozen=True):
     misread: int = 0
     #: Values that do not fit their columns' types, and are null.
     mistyped: Counts = ()
-    #: The first and the last interval that have changed after the commit; None: all may have, or none.
-    changed_in: tuple[int, int] | None = None
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
         return replace(self, revision=self.revision + 1)
 
-    def changed_by(self, edition: int, run: tuple[int, int] | None = None) -> Label:
-        """Note which edition of the job changed the pane last, and in which intervals; None: in all that there are."""
-        runs = [each for each in (self.changed_run if self.changed else None, run or self.run) if each is not None]
-        return replace(self, changed=edition, changed_in=(min(runs)[0], max(last for _, last in runs)))
-
-    @property
-    def run(self) -> tuple[int, int]:
-        """The first and the last interval; of a run without a beginning, as far as is known, the last one only."""
-        beginless = self.previous == NEVER
-        return (self.through if beginless else self.previous + 1), self.through
-
-    @property
-    def changed_run(self) -> tuple[int, int]:
-        """The first and the last interval that may have changed after the commit."""
-        return self.changed_in or self.run
+    def changed_by(self, edition: int) -> Label:
+        """Note which edition of the job changed the pane last."""
+        return replace(self, changed=edition)
 
     def found(self, agent: str) -> Label:
         """Strike an agent off the missing list: its data has come."""
@@ -88,7 +73,7 @@ class Label(msgspec.Struct, frozen=True):
 
     def extended(self, later: Label) -> Label:
         """Join a later commit to this one's pane."""
-        return replace(join([self, later]), changed=self.changed, changed_in=self.changed_in)
+        return replace(join([self, later]), changed=self.changed)
 
     def with_mistyped(self, counts: Counts) -> Label:
         """Count more values that do not fit their columns' types."""

@@ -174,8 +174,9 @@ def _spliced(
         again = was is not None and holds(known, key) and load.first <= key <= load.last
         if again and was is not None:
             label = replace(label, revision=was.revision)
-            before_it = replace(was, previous=label.previous, changed=label.changed, changed_in=label.changed_in)
-            if before_it != label or not history.pane(key).equals(frame):
+            if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
+                frame
+            ):
                 label = label.revised()
             elif was.previous == label.previous:
                 continue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from elf.agents.jobs.versions import Versions
 from elf.agents.language.query import Window
@@ -25,15 +24,6 @@ TOLD_MAX = 1_000
 FORGOTTEN_MAX = 64
 
 
-class _Changed(NamedTuple):
-    """Intervals of a pane, both ends included, that changed after their commit."""
-
-    edition: int
-    key: int
-    first: int
-    last: int
-
-
 class News:
     """What is new of one job.
 
@@ -48,7 +38,7 @@ class News:
     def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
         self.versions = versions
         self._labels = labels
-        #: What changed after its commit, ascending; some panes are gone or have changed since.
+        #: (edition, key) of panes that changed after their commit, ascending; some are gone or have changed since.
         self._changed = self._known()
         #: The edition in which what is open was last due.
         self._early = edition
@@ -61,23 +51,15 @@ class News:
             edition: the commit's.
             told: runs of intervals, both ends included, that are known only now to lack something.
         """
-        late: dict[int, list[int]] = {}
-        for interval, _ in change.late:
-            for key in self._labels.holding(interval, interval):
-                late.setdefault(key, []).append(interval)
-        # Key -> whether late rows are all that changes of it.
-        keys: dict[int, bool] = {}
-        for key, label in change.labels.items():
-            was = self._labels.get(key)
-            if was is not None and label.revision > was.revision:
-                keys[key] = label.revision - was.revision == len(late.get(key, ()))
+        keys = {
+            key
+            for key, label in change.labels.items()
+            if (was := self._labels.get(key)) is not None and label.revision > was.revision
+        }
         for first, last in told:
-            keys |= dict.fromkeys(list(self._labels.holding(first, last))[-TOLD_MAX:], False)
-        for key in keys.keys() - set(change.gone):
-            label = change.labels.get(key) or self._labels[key]
-            ends = [*late.get(key, ()), *(() if keys[key] else label.run)]
-            run = change.changed_in[key] = min(ends), max(ends)
-            change.labels[key] = label.changed_by(edition, run)
+            keys.update(list(self._labels.holding(first, last))[-TOLD_MAX:])
+        for key in keys.difference(change.gone):
+            change.labels[key] = (change.labels.get(key) or self._labels[key]).changed_by(edition)
 
     def committed(
         self, change: Change, edition: int, every_ms: int | None, before_ms: int | None, through_ms: int
@@ -91,17 +73,12 @@ class News:
         """Note panes that were loaded from the archive."""
         self._note(change, edition)
 
-    def _known(self) -> list[_Changed]:
-        known = (label for label in self._labels.all() if label.changed)
-        return sorted(_Changed(label.changed, label.through, *label.changed_run) for label in known)
+    def _known(self) -> list[tuple[int, int]]:
+        return sorted((label.changed, label.through) for label in self._labels.all() if label.changed)
 
     def _note(self, change: Change, edition: int) -> None:
         """Note what has changed in an edition, mostly the newest yet. O(changes), O(panes) now and then."""
-        found = sorted(
-            _Changed(edition, key, *change.changed_in.get(key, label.run))
-            for key, label in change.labels.items()
-            if label.changed == edition
-        )
+        found = sorted((edition, key) for key, label in change.labels.items() if label.changed == edition)
         in_place = not (found and self._changed) or self._changed[-1] < found[0]
         if in_place:
             self._changed += found
@@ -164,11 +141,11 @@ class News:
         Where each result follows from the one before (`iterates`), all later ones have changed, too.
         """
         runs: list[tuple[int, int]] = []
-        for each in self._changed[bisect_left(self._changed, (edition + 1, NEVER)) :]:
-            label = self._labels.get(each.key)
-            # What changed once more is told by that change, but for panes of which it may be another interval.
-            if label is not None and (label.changed == each.edition or label.previous + 1 != label.through):
-                end_ms = self.versions.end_ms(each.last)
+        for changed, key in self._changed[bisect_left(self._changed, (edition + 1, NEVER)) :]:
+            label = self._labels.get(key)
+            if label is not None and label.changed == changed:
+                first = label.through if label.previous == NEVER else label.previous + 1
+                end_ms = self.versions.end_ms(label.through)
                 end_ms = max(end_ms, through_ms) if iterates else end_ms
-                runs.append((self.versions.start_ms(each.first), end_ms))
+                runs.append((self.versions.start_ms(first), end_ms))
         return runs

@@ -4,8 +4,6 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from elf.agents.master.results import Span
 from elf.agents.store.database import Database
@@ -209,42 +207,3 @@ def test_a_row_of_the_future_does_not_expire_the_past(store: Panes) -> None:
     assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}]
     assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
     assert root.ask(Span(4_000, 8_000))["gaps"] == 0
-
-
-#: Intervals that a commit goes on, and when late rows are of, of which each commit brings those of one interval.
-followed = st.lists(st.tuples(st.integers(1, 6), st.none() | st.integers(-600, 40)), min_size=1, max_size=10)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(followed, st.booleans())
-def test_a_follower_is_told_of_each_window_that_late_rows_change_and_of_no_other(
-    tmp_path_factory: pytest.TempPathFactory, script: list[tuple[int, int | None]], restart: bool
-) -> None:
-    database = Database(tmp_path_factory.mktemp("state") / "state.db")
-    try:
-        root, through = Root(Panes(database)), 20
-        root.commit(through, [(through * 2_000, "a")])
-        for steps, late in script:
-            edition, after_ms, rows = (
-                root.master.windows.edition,
-                root.master.windows.through_ms,
-                list[tuple[int, str]](),
-            )
-            assert after_ms is not None
-            if late is not None and late <= through:
-                rows.append((late * 2_000, "b"))
-            if steps == 1:
-                rows.append(((through + 1) * 2_000, "c"))
-            through += steps
-            root.commit(through, rows)
-            if restart:
-                root.restart()
-            spans, changed, closed = root.master.windows.news(edition, after_ms, 1_000)
-            told = {span for span in spans if span is not None and span.end_ms <= after_ms}
-            ends = [] if late is None or late * 2_000 >= after_ms else [(late + 1) * 2_000, (late + 2) * 2_000]
-            assert told == {Span(end_ms - 4_000, end_ms) for end_ms in ends if end_ms <= after_ms} or restart
-            assert {Span(end_ms - 4_000, end_ms) for end_ms in ends if end_ms <= after_ms} <= told
-            assert changed.rest is None and closed.rest is None
-            assert all(root.ask(span)["status"] == "revised" for span in told)
-    finally:
-        database.close()
