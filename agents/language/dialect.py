@@ -127,6 +127,11 @@ def place_of(node: exp.Expr) -> tuple[int, int]:
     return 1, 1
 
 
+def written(node: exp.Expr) -> str:
+    """Write an expression for people, on one line."""
+    return node.sql(dialect="spark", comments=False, normalize_functions=False)
+
+
 def refused(node: exp.Expr, message: str, hint: str | None = None) -> JobSpecError:
     """Build the error for a node that cannot be run as written."""
     line, column = place_of(node)

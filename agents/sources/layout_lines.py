@@ -106,7 +106,7 @@ class LayoutLines:
         """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
         for program in self._reader.programs:
             with contextlib.suppress(Misfit):
-                spans = read_line(program, line).spans
+                spans = read_line(program, line)
                 found = [(field, *span) for field, span in zip(program.slots, spans, strict=True) if span is not None]
                 return sorted(found, key=lambda each: each[1])
         return []

@@ -14,7 +14,7 @@ from elf.agents.completeness.label import Label
 from elf.agents.completeness.lacks import GONE, Lacks
 from elf.agents.jobs.versions import Version, Versions
 from elf.agents.language.own_functions import Admits
-from elf.agents.master import master
+from elf.agents.master import windows
 from elf.agents.master.panes.labels import Labels
 from elf.agents.publications import amendment
 from elf.agents.store import groups
@@ -75,8 +75,8 @@ def without_those_that_began_late(patch: Patch) -> None:
     def lacks_of_window(*told: Any) -> Lacks:
         return original(*told).only(*GONE)
 
-    original = master.lacks_of_window
-    patch.setattr(master, "lacks_of_window", lacks_of_window)
+    original = windows.lacks_of_window
+    patch.setattr(windows, "lacks_of_window", lacks_of_window)
 
 
 Remove = Callable[[Patch], None]

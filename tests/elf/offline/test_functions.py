@@ -112,9 +112,15 @@ def on_spark(spark: SparkSession, frame: pl.DataFrame, tmp_path: Path) -> DataFr
 
 
 def times(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Times as Spark's rows have them, in microseconds."""
+    """Times and dates as Spark's rows have them, in microseconds and days."""
     begin, step = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
-    return [tuple((c - begin) // step if isinstance(c, datetime.datetime) else c for c in row) for row in rows]
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, datetime.datetime):
+            return (value - begin) // step
+        return (value - begin.date()).days if isinstance(value, datetime.date) else value
+
+    return [tuple(map(cell, row)) for row in rows]
 
 
 def test_spark_calls_functions_as_agents_do(

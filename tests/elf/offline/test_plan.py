@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -145,6 +146,8 @@ def _cells(frame: DataFrame, row: Any) -> tuple[Any, ...]:
     return tuple(
         round(value.timestamp() * 1e6)
         if kind == "timestamp" and value is not None
+        else (value - datetime.date(1970, 1, 1)).days
+        if kind == "date" and value is not None
         else float(value)
         if kind.startswith("decimal") and value is not None
         else value

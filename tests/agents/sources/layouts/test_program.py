@@ -70,5 +70,5 @@ def test_a_layout_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "line"), [("{a:host}{b:uri} {ts:time:epoch}", b"a.example/x?y 1795683600")])
 def test_what_begins_with_a_mark_may_follow_at_once(text: str, line: bytes) -> None:
-    spans = read_line(compiled(read_layout(text)), line).spans
+    spans = read_line(compiled(read_layout(text)), line)
     assert [line[slice(*span)] for span in spans if span] == [b"a.example", b"/x?y", b"1795683600"]
