@@ -88,11 +88,14 @@ def make_pump(
     return pump, push
 
 
-def make_redactor(name: str, source: SourceConfig, format: Format | None = None) -> Redactor:
+def make_redactor(name: str, source: SourceConfig, format: Format) -> Redactor:
     """Return what redacts the lines of a source's format; raises ConfigError when the key for hashes cannot be used."""
-    derived, addresses = getattr(format, "derives_all", False), getattr(format, "addresses", frozenset[str]())
-    if not source.privacy.key_file:
-        return Redactor(source.privacy, derived=derived, addresses=addresses)
+    key = read_key(name, source) if source.privacy.key_file else None
+    return Redactor(source.privacy, key, derived=format.derives_all, addresses=format.addresses)
+
+
+def read_key(name: str, source: SourceConfig) -> bytes:
+    """Read the key that a source's addresses are hashed under; raises ConfigError when it cannot be used."""
     setting = f"sources.{name}.privacy.key_file = {source.privacy.key_file!r}"
     try:
         text = pathlib.Path(source.privacy.key_file).read_bytes().strip()
@@ -100,8 +103,7 @@ def make_redactor(name: str, source: SourceConfig, format: Format | None = None)
         raise ConfigError(f"{setting} cannot be read: {error.strerror or error}") from None
     if len(text) < KEY_BYTES_MIN:
         raise ConfigError(f"{setting} has less than {KEY_BYTES_MIN} bytes; `elf keygen --out FILE` makes a key")
-    key = hashlib.blake2b(text, digest_size=16, person=b"elf addresses").digest()
-    return Redactor(source.privacy, key, derived=derived, addresses=addresses)
+    return hashlib.blake2b(text, digest_size=16, person=b"elf addresses").digest()
 
 
 def archive_folder(config: AgentConfig) -> pathlib.Path | None:

@@ -16,15 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
+
 #: An epoch below this is in seconds, from here on in milliseconds (1e11 s is the year 5138, 1e11 ms is March 1973).
 EPOCH_MS_FROM = 100_000_000_000
-#: 0001-01-01T00:00Z and 9999-12-31T23:59:59.999Z: times outside of these are typing errors or another unit's, calendars
-#: have no common notation for them, and Python has none of them.
-EARLIEST_MS = -62_135_596_800_000
-LATEST_MS = 253_402_300_799_999
-
-#: Stands for "no time" in the integer columns this module returns.
-NONE = int(np.iinfo(np.int64).min)
 _DAYS_IN_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 #: The three letters of each month as one number, after one that none has.
@@ -55,7 +50,7 @@ def from_values(values: Sequence[object], unit: int = 1_000) -> tuple[npt.NDArra
             times = epoch(cast(Sequence[float | None], values), unit)
         else:
             times = _mixed(values, unit)
-    return times, times != NONE
+    return times, times != NO_TIME
 
 
 def _mixed(values: Sequence[object], unit: int) -> Ints:
@@ -77,16 +72,16 @@ def epoch(values: Sequence[float | None], unit: int = 1_000) -> Ints:
         micros = np.round(milliseconds * 1_000)
         valid = (micros >= EARLIEST_MS * 1_000) & (micros <= LATEST_MS * 1_000)
     whole = np.where(valid, micros, 0).astype(np.int64)
-    return np.where(valid, whole if unit == 1_000_000 else whole // (1_000_000 // unit), NONE)
+    return np.where(valid, whole if unit == 1_000_000 else whole // (1_000_000 // unit), NO_TIME)
 
 
 def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
-    """Turn ISO-8601 texts into `unit` parts of a second since the epoch; `NONE` where a text is none.
+    """Turn ISO-8601 texts into `unit` parts of a second since the epoch; `NO_TIME` where a text is none.
 
     Accepted: `YYYY-MM-DD`, then `T` or a space, `hh:mm:ss`, an optional fraction of 1 to 9 digits, and `Z`, `+hh:mm`,
     `+hhmm`, `+hh` or nothing (UTC). Digits beyond the unit are cut off.
     """
-    times = np.full(len(values), NONE)
+    times = np.full(len(values), NO_TIME)
     if not values:
         return times
     # The usual log: one writer, one length. Then a newline after every `length` bytes proves that each text was whole:
@@ -96,9 +91,9 @@ def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
     if joined.isascii() and len(joined) + 1 == (length + 1) * len(values):
         matrix = np.frombuffer(f"{joined}\n".encode(), np.uint8).reshape(len(values), length + 1)
         _parse_length(times, slice(None), matrix, unit)
-        if (matrix[:, length] == 10).all() and (times != NONE).all():
+        if (matrix[:, length] == 10).all() and (times != NO_TIME).all():
             return times
-        times.fill(NONE)
+        times.fill(NO_TIME)
     column = pl.Series(values, dtype=pl.String)
     lengths = column.str.len_bytes()
     for length in lengths.unique():
@@ -109,16 +104,16 @@ def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
 
 
 def fixed(text: Bytes2, unit: int = 1_000) -> Ints:
-    """Turn ISO-8601 texts of one length, the rows of a matrix, into `unit` parts of a second; `NONE` where one is none.
+    """Turn ISO-8601 texts of one length, rows of a matrix, into `unit` parts of a second; `NO_TIME` where one is none.
 
     Args:
         text: one row a text, with one more byte at its end, which is not looked at.
         unit: parts of a second.
     """
     if text.shape[1] < _SHORTEST + 1 or not len(text):
-        return np.full(len(text), NONE)
+        return np.full(len(text), NO_TIME)
     heads = _changes(text)
-    times = np.full(len(heads), NONE)
+    times = np.full(len(heads), NO_TIME)
     _parse_length(times, slice(None), text[heads], unit)
     return np.repeat(times, np.diff(np.append(heads, len(text))))
 
@@ -136,7 +131,7 @@ def _changes(text: Bytes2) -> npt.NDArray[np.int64]:
 
 
 def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
-    """Turn `10/Oct/2000:13:55:36 -0700` into `unit` parts of a second since the epoch; `NONE` where a text is none."""
+    """Turn `10/Oct/2000:13:55:36 -0700` into `unit` parts of a second since 1970; `NO_TIME` where a text is none."""
     if not values:
         return np.empty(0, dtype=np.int64)
     # Texts of another length are none; one of this length in their place keeps the rows in step.
@@ -146,7 +141,7 @@ def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
     joined = "\n".join(values)
     rows = np.frombuffer(f"{joined}\n".encode(), np.uint8).reshape(len(values), 27)
     heads = _changes(rows)
-    times = np.full(len(heads), NONE)
+    times = np.full(len(heads), NO_TIME)
     _parse_length(times, slice(None), _as_iso(rows[heads]), unit)
     return np.repeat(times, np.diff(np.append(heads, len(rows))))
 
@@ -198,10 +193,10 @@ def _zone_kind(text: Bytes2) -> npt.NDArray[np.int8]:
 
 
 def _parse_part(text: Bytes2, local_length: int, kind: int, unit: int) -> Ints:
-    """Parse texts of one length and one kind of offset; `NONE` where one does not hold a time."""
+    """Parse texts of one length and one kind of offset; `NO_TIME` where one does not hold a time."""
     fraction_digits = local_length - 20
     if local_length != 19 and not 1 <= fraction_digits <= 9:
-        return np.full(len(text), NONE)
+        return np.full(len(text), NO_TIME)
     minute_start, valid = _minutes(text)
     second = _number(text, 17, 19, valid)
     valid &= (text[:, 16] == 58) & (second < 60)
@@ -218,7 +213,7 @@ def _parse_part(text: Bytes2, local_length: int, kind: int, unit: int) -> Ints:
         seconds -= _offset_seconds(text[:, local_length:-1], kind, valid)
         # An offset may lead out of the first year, or the last one.
         valid &= (seconds >= EARLIEST_MS // 1_000) & (seconds <= LATEST_MS // 1_000)
-    result: Ints = np.where(valid, seconds * unit + parts, NONE)
+    result: Ints = np.where(valid, seconds * unit + parts, NO_TIME)
     return result
 
 

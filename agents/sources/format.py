@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
-from elf.agents.sources import event_time
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
+from elf.agents.sources.times.notations import NO_TIME
 
 
 class Format(Protocol):
@@ -31,6 +31,14 @@ class Format(Protocol):
     @property
     def columns(self) -> Mapping[str, SqlType] | None:
         """Every column of a fixed schema without `ts`, or None."""
+
+    @property
+    def addresses(self) -> Collection[str]:
+        """The columns that are known to hold addresses, whatever they are called."""
+
+    @property
+    def derives_all(self) -> bool:
+        """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
         """Keep the lines that some job may want, clean.
@@ -62,7 +70,7 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
 
     def times_of(values: Sequence[object]) -> npt.NDArray[np.int64]:
         times = iso_times(values)
-        left = np.flatnonzero(times == event_time.NONE)
+        left = np.flatnonzero(times == NO_TIME)
         if len(left):
             from elf.agents.sources.times.values import event_times
 

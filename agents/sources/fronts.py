@@ -57,7 +57,7 @@ class Shape(msgspec.Struct, frozen=True):
         return fronts if (fronts[:, -1] == ord('"')).all() and _all_begin_with(fronts, self.before) else None
 
     def times(self, fronts: Sequence[Bytes]) -> list[npt.NDArray[np.int64]]:
-        """Read the event times in fronts; `event_time.NONE` where there is none."""
+        """Read the event times in fronts; `NO_TIME` where there is none."""
         if not fronts:
             return []
         # Faster over all at once than for each.

@@ -17,7 +17,7 @@ it; elsewhere nobody reads it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
@@ -35,6 +35,7 @@ from elf.agents.sources.json_values import MalformedError, RawLine, Value, conve
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends, clean, cuts, valid_utf8
 from elf.agents.sources.prefilter import Prefilter, json_escape
+from elf.agents.sources.times.notations import NO_TIME
 
 #: Bytes decoded at a time where all lines have the same front: some 3,000 lines, 0.8 ms.
 _FRONT_BLOCK_BYTES = 1 << 20
@@ -54,7 +55,7 @@ _FAST: dict[SqlType | None, Any] = {
 }
 #: Types whose values a column of them is made of at once: each by itself is only unpacked before.
 _AT_ONCE = (SqlType.DATE, SqlType.TIMESTAMP)
-#: Reads event times, in ms, `event_time.NONE` where a value is none.
+#: Reads event times, in ms, `NO_TIME` where a value is none.
 TimesOf = Callable[[Sequence[object]], npt.NDArray[np.int64]]
 #: Fits no value at all, so a line that has the field is refused.
 _NEVER = Annotated[str, msgspec.Meta(pattern="(?!)")]
@@ -75,6 +76,8 @@ class JsonLines:
 
     name = "json"
     columns: Mapping[str, SqlType] | None = None
+    addresses: Collection[str] = ()
+    derives_all = False
 
     def __init__(self, time: str = "ts", times_of: TimesOf = iso_times) -> None:
         self.time = time
@@ -160,11 +163,11 @@ class _Decoder:
                 else:
                     for column, own in zip(columns, values, strict=True):
                         column += own
-                times.append(part.times if part else np.full(len(columns[0]) - before, event_time.NONE))
+                times.append(part.times if part else np.full(len(columns[0]) - before, NO_TIME))
         at = np.concatenate(times)
         if columns[0]:
-            at[at == event_time.NONE] = times_of(columns[0])
-        valid = at != event_time.NONE
+            at[at == NO_TIME] = times_of(columns[0])
+        valid = at != NO_TIME
         frame = self._frame(at, columns[1:], unfit)
         if not valid.all():
             _reject_without_time(data, len(ends), refused, valid, rejects)
@@ -193,7 +196,7 @@ class _Decoder:
                 fronts.append(own)
         parts: list[_Part | None] = [None] * len(blocks)
         for (number, values), times in zip(columns.items(), shape.times(fronts), strict=True):
-            if (times != event_time.NONE).all():
+            if (times != NO_TIME).all():
                 parts[number] = _Part(values, times)
         return parts
 

@@ -22,11 +22,12 @@ from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Re
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
-from elf.agents.sources.layouts.misfit import Misfit
+from elf.agents.sources.layouts.misfit import Misfit, reason
 from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.lines import Ends, clean, cuts, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
-from elf.agents.sources.times.zones import NO_TIME, UTC, to_utc, with_years
+from elf.agents.sources.times.notations import NO_TIME
+from elf.agents.sources.times.zones import UTC, to_utc, with_years
 
 #: Bytes of lines that are taken apart at a time: what is made of them stays near the processor.
 _BLOCK_BYTES = 1 << 20
@@ -161,15 +162,15 @@ class LayoutLines:
         self, block: bytes, ends: npt.NDArray[np.int64], found: Block, exists: npt.NDArray[np.bool_], rejects: Rejects
     ) -> None:
         """Count the lines that do not fit, and those whose time did not exist in its zone; keep the first of them."""
-        unfit = found.misfits[:, 0]
-        fitting = np.delete(np.arange(len(ends)), unfit)
-        rejected = np.sort(np.concatenate([unfit, fitting[~exists]]))
-        kept = rejected[: rejects.room].tolist()
+        timeless = np.delete(np.arange(len(ends)), found.misfits[:, 0])[~exists]
+        count, room = len(found.misfits) + len(timeless), rejects.room
+        reasons = dict.fromkeys(timeless[:room].tolist(), "time")
+        for number, layout, step, at in found.misfits[:room].tolist():
+            reasons[number] = reason(self._reader.programs[layout].steps[step].place, at)
+        kept = sorted(reasons)[:room]
         for number in kept:
-            line = block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])]
-            misfit = self.misfit(line)
-            rejects.add(line, "time" if misfit is None else f"format:{misfit.field}@{misfit.at}")
-        rejects.add_count(len(rejected) - len(kept))
+            rejects.add(block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])], reasons[number])
+        rejects.add_count(count - len(kept))
 
 
 def _blocks(lines: Kept) -> Iterator[tuple[bytes, Ends]]:

@@ -6,17 +6,15 @@ not to be told from one bad line in a thousand by a look at one chunk, so the ju
 
 from __future__ import annotations
 
-import zoneinfo
-
 from elf.agents.errors import ConfigError
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.times.zones import UTC
 
 #: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
 LINES_MIN = 20
 #: Of a rejected line so much is looked at, and so many formats are named that it would have.
 _LOOKED_AT_BYTES, _NAMED_MAX = 8 << 10, 3
-_UTC = zoneinfo.ZoneInfo("UTC")
 NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 
 
@@ -102,7 +100,7 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
 def _fits(name: str, line: bytes) -> bool:
     """Tell whether a line would be an event in one of the named formats, or at least an object where it is JSON."""
     try:
-        format = make_format(name, zone=_UTC)
+        format = make_format(name, zone=UTC)
     except ConfigError:
         return False
     parsed = parse_chunk(format, line.rstrip(b"\n") + b"\n", {})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elf.agents.errors import ConfigError
-from elf.agents.intake.source_setup import archive_folder, make_redactor, source_format
+from elf.agents.intake.source_setup import archive_folder, read_key, source_format
 from elf.agents.runtime import read_token
 from elf.agents.settings.config import AgentConfig, SourceConfig, overlay_settings, split_address
 from elf.agents.sources.compression import RefusedError
@@ -107,7 +107,8 @@ class _Look:
         """Look whether a source's logs are there and can be read; one that begins later is none's mistake."""
         path = ("sources", name, "path")
         setting = ".".join(path)
-        self.judged(("sources", name, "privacy", "key_file"), lambda: make_redactor(name, source))
+        if source.privacy.key_file:
+            self.judged(("sources", name, "privacy", "key_file"), lambda: read_key(name, source))
         families, unmatched, unreadable = live_paths([os.path.abspath(source.path)] if source.path else [])
         for pattern in unmatched:
             self._note(path, f"{setting} = {source.path!r}: {_why_unmatched(pattern)}")

@@ -1,4 +1,4 @@
-"""Apache's `LogFormat`, which lighttpd, Varnish and Tomcat share: its directives as fields. LINES section 2.3."""
+"""Apache's `LogFormat`, which lighttpd and Varnish share: its directives as fields. LINES section 2.3."""
 
 from __future__ import annotations
 
@@ -52,8 +52,6 @@ _WITH_ARGUMENT = {
     ("ms", "T"): "request_time_ms:int",
     ("us", "T"): "request_time_us:int",
 }
-#: Tomcat's `%D` counts ms since its version 10.1 counts us; `%F` is the time until the first byte, `%I` a thread.
-_TOMCAT = {"D": "request_time_ms:int", "F": "time_first_byte_ms:int", "I": "thread:word"}
 _NAMED = {"i": "http_", "o": "sent_http_", "e": "env_", "n": "note_", "C": "cookie_", "x": "", "c": ""}
 _NAMED |= {"ti": "trailer_", "to": "sent_trailer_"}
 _TEXTS = ("i", "o", "C", "n", "ti", "to")
@@ -62,34 +60,24 @@ _KINDS = {"http_x_forwarded_for": "addresses", "http_host": "host"}
 _DIRECTIVE = re.compile(r"%(?:!?[\d,]*)[<>]?(?:\{(?P<argument>[^}]*)\})?(?P<letter>\^t[io]|[A-Za-z%])")
 
 
-def read_apache(text: str, dialect: str = "apache") -> Layout:
-    """Read the text of a `LogFormat`.
-
-    Args:
-        text: with its directives.
-        dialect: whose: `apache`, `lighttpd`, `varnish` or `tomcat`.
-
-    Raises:
-        ConfigError: it is ambiguous, or its time cannot be read.
-    """
+def read_apache(text: str) -> Layout:
+    """Read the text of a `LogFormat`; raises ConfigError if it is ambiguous, or its time cannot be read."""
     found: list[Token] = []
     end = 0
     for match in _DIRECTIVE.finditer(text):
         found.append(text[end : match.start()].encode())
         end = match.end()
-        found += _tokens(match["letter"].lstrip("^"), match["argument"], dialect)
+        found += _tokens(match["letter"].lstrip("^"), match["argument"])
     return checked(Layout(_joined_times(merged([*found, text[end:].encode()]))))
 
 
-def _tokens(letter: str, argument: str | None, dialect: str) -> list[Token]:
+def _tokens(letter: str, argument: str | None) -> list[Token]:
     if letter == "%":
         return [b"%"]
     if letter == "t":
         if argument is None:
             return [b"[", field("ts", "time:clf"), b"]"]
         return [Field("ts", Kind.TIME, (compiled_time(argument.removeprefix("begin:").removeprefix("end:")),))]
-    if dialect == "tomcat" and letter in _TOMCAT:
-        return [_declared(_TOMCAT[letter])]
     if argument is not None and (argument, letter) in _WITH_ARGUMENT:
         return [_declared(_WITH_ARGUMENT[argument, letter])]
     if argument and letter in _NAMED:

@@ -6,7 +6,7 @@ and, where requests may be absolute, `host` come from `uri`. What a layout has a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import nanoarrow
@@ -17,16 +17,16 @@ import polars as pl
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.layouts.kinds import Kind
-from elf.agents.sources.layouts.layout import TIME, Field, Layout, Part, Token
+from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.native import Ends, Kernels, Misfits, Spans, built
 from elf.agents.sources.times.notations import Notation
 
-REQUEST, URI = "request", "uri"
-_OF_REQUEST = ("method", URI, "protocol", "request_malformed")
+REQUEST, URI, HOST = "request", "uri", "host"
+#: Of a request what is a text; whether it is malformed comes beside these.
+_PARTS, _MALFORMED = ("method", URI, "protocol"), "request_malformed"
 _OF_URI = ("path", "query")
-_HOST = "host"
 _ADDRESSES = frozenset({Kind.IP, Kind.ADDR, Kind.ADDRESSES, Kind.UPSTREAMS})
 
 
@@ -62,7 +62,9 @@ class Reader:
 
     def __init__(self, layouts: Sequence[Layout], *, absolute: bool = False, kernels: Kernels | None = None) -> None:
         self.layouts = [each for layout in layouts for each in _alternatives(layout)]
-        self._absolute = absolute
+        #: What is made of an address, and of a request.
+        self._of_uri = (*_OF_URI, HOST) if absolute else _OF_URI
+        self._of_request = frozenset({*_PARTS, _MALFORMED, *self._of_uri})
         self._kernels = kernels or built() or Twin()
         self.programs = [compiled(layout) for layout in self.layouts]
         self._encoded: dict[tuple[str, ...], list[bytes]] = {}
@@ -82,8 +84,7 @@ class Reader:
     @property
     def derives_all(self) -> bool:
         """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
-        parts = {*_OF_REQUEST, *_OF_URI, _HOST}
-        return REQUEST in self._fields and parts.isdisjoint(self._fields)
+        return REQUEST in self._fields and self._of_request.isdisjoint(self._fields)
 
     def read(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType]) -> Block:
         """Read lines.
@@ -108,48 +109,42 @@ class Reader:
         series = [columns.series(name, kind, found) for name, kind in wanted.items() if name != TIME]
         return Block(series, times[:rows], layouts[:rows], misfits[:unfit], columns.mistyped)
 
-    def _needed(self, wanted: Iterable[str]) -> list[str]:
+    def _needed(self, wanted: Collection[str]) -> list[str]:
         """Name the fields that the wanted columns are made of."""
-        names = {name for name in wanted if name in self._fields}
-        if any(name in (*_OF_REQUEST, *_OF_URI, *self._host) for name in wanted) and REQUEST in self._fields:
+        names = set(wanted)
+        if not self._of_request.isdisjoint(wanted):
             names.add(REQUEST)
-        if any(name in (*_OF_URI, *self._host) for name in wanted) and URI in self._fields:
+        if not names.isdisjoint(self._of_uri):
             names.add(URI)
         return [name for name in self._fields if name in names]
-
-    @property
-    def _host(self) -> tuple[str, ...]:
-        return (_HOST,) if self._absolute else ()
 
     def _derive(
         self,
         block: bytes,
         found: dict[str, Spans],
         layouts: npt.NDArray[np.uint8],
-        wanted: Iterable[str],
+        wanted: Collection[str],
         columns: _Columns,
     ) -> None:
         """Add the parts of requests and addresses to what was found."""
         rows = len(layouts)
-        if REQUEST in found and any(name in (*_OF_REQUEST, *_OF_URI, *self._host) for name in wanted):
-            parts = {name: np.empty((rows, 2), np.int32) for name in _OF_REQUEST[:3]}
+        if REQUEST in found and not self._of_request.isdisjoint(wanted):
+            parts = {name: np.empty((rows, 2), np.int32) for name in _PARTS}
             self._kernels.requests(block, found[REQUEST], *parts.values())
             has_request = np.array([REQUEST in _names(layout) for layout in self.layouts], np.bool_)[layouts]
-            columns.malformed = pl.Series("request_malformed", parts["method"][:, 0] < 0).set(
-                pl.Series(~has_request), None
-            )
+            columns.malformed = pl.Series(_MALFORMED, parts["method"][:, 0] < 0).set(pl.Series(~has_request), None)
             _fill(found, parts)
-        if URI in found and any(name in (*_OF_URI, *self._host) for name in wanted):
-            parts = {name: np.empty((rows, 2), np.int32) for name in (*_OF_URI, *self._host)}
-            self._kernels.uris(block, found[URI], parts["path"], parts["query"], parts.get(_HOST))
+        if URI in found and any(name in wanted for name in self._of_uri):
+            parts = {name: np.empty((rows, 2), np.int32) for name in self._of_uri}
+            self._kernels.uris(block, found[URI], parts["path"], parts["query"], parts.get(HOST))
             _fill(found, parts)
 
     def _schema(self) -> dict[str, SqlType]:
         schema = {name: field.type for name, field in self._fields.items() if name != TIME}
         if REQUEST in schema:
-            schema |= dict.fromkeys(_OF_REQUEST, SqlType.STRING) | {"request_malformed": SqlType.BOOLEAN}
+            schema |= dict.fromkeys(_PARTS, SqlType.STRING) | {_MALFORMED: SqlType.BOOLEAN}
         if REQUEST in schema or URI in schema:
-            schema |= dict.fromkeys((*_OF_URI, *self._host), SqlType.STRING)
+            schema |= dict.fromkeys(self._of_uri, SqlType.STRING)
         return schema
 
 
@@ -166,29 +161,33 @@ class _Columns:
 
     def series(self, name: str, kind: SqlType, found: Mapping[str, Spans]) -> pl.Series:
         """Make a column of a type; null where no layout has it."""
-        if name == "request_malformed" and self.malformed is not None:
-            return self.malformed
+        if name == _MALFORMED and self.malformed is not None:
+            return self.malformed if kind is SqlType.BOOLEAN else self.malformed.cast(kind.dtype, strict=False)
         if name not in found:
             return pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, self._rows)
-        spans = found[name]
         field = self._fields.get(name)
-        if field is None or field.type is SqlType.STRING:
-            return self._texts(name, spans)
+        if kind is SqlType.STRING or field is None or field.type is SqlType.STRING:
+            column, unfit = self._texts(name, found[name]), 0
+        else:
+            column, unfit = self._numbers(name, field, found[name])
+        if column.dtype != kind.dtype:
+            # A job's own types come before the format's, also those of an earlier release.
+            wide, column = column, column.cast(kind.dtype, strict=False)
+            unfit += column.null_count() - wide.null_count()
+        if unfit:
+            self.mistyped[name] = np.flatnonzero(column.is_null().to_numpy() & (found[name][:, 0] >= 0))
+        return column
+
+    def _numbers(self, name: str, field: Field, spans: Spans) -> tuple[pl.Series, int]:
+        """Make a column of numbers; returns it and how many values are beyond what it can hold."""
         valid = np.empty((self._rows + 7) // 8, np.uint8)
         if field.type is SqlType.DOUBLE:
             doubles = np.empty(self._rows, np.float64)
             unfit = self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
-            column = _imported(name, nanoarrow.float64(), doubles, valid)
-        else:
-            integers = np.empty(self._rows, np.int64)
-            unfit = self._kernels.integers(self._block, spans, integers, valid)
-            column = _imported(name, nanoarrow.int64(), integers, valid)
-        if field.type is SqlType.INT:
-            wide, column = column, column.cast(pl.Int32, strict=False)
-            unfit += column.null_count() - wide.null_count()
-        if unfit:
-            self.mistyped[name] = np.flatnonzero(column.is_null().to_numpy() & (spans[:, 0] >= 0))
-        return column
+            return _imported(name, nanoarrow.float64(), doubles, valid), unfit
+        integers = np.empty(self._rows, np.int64)
+        unfit = self._kernels.integers(self._block, spans, integers, valid)
+        return _imported(name, nanoarrow.int64(), integers, valid), unfit
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
         offsets, valid = np.empty(self._rows + 1, np.int64), np.empty((self._rows + 7) // 8, np.uint8)
@@ -239,15 +238,8 @@ def _alternatives(layout: Layout) -> list[Layout]:
         sorts.setdefault((notation.needs_zone, notation.needs_year), []).append(notation)
     if len(sorts) == 1:
         return [layout]
-    return [layout._replace(tokens=_with_time(layout.tokens, tuple(each))) for each in sorts.values()]
 
+    def of_sort(notations: tuple[Notation, ...]) -> Layout:
+        return layout.changed(lambda field: field._replace(notations=notations) if field.column == TIME else field)
 
-def _with_time(tokens: Sequence[Token], notations: tuple[Notation, ...]) -> tuple[Token, ...]:
-    found: list[Token] = []
-    for token in tokens:
-        if isinstance(token, Part):
-            token = Part(_with_time(token.tokens, notations))
-        elif isinstance(token, Field) and token.column == TIME:
-            token = token._replace(notations=notations)
-        found.append(token)
-    return tuple(found)
+    return [of_sort(tuple(each)) for each in sorts.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,7 +77,14 @@ class Layout(NamedTuple):
             outer: a wrapper's layout: what its last field holds is a line of this one.
             columns: of the outer layout, what is only read over, as lines within have it.
         """
-        return Layout((*_without(outer.tokens[:-1], columns), *self.tokens), self.is_open)
+        around = Layout(outer.tokens[:-1]).changed(
+            lambda field: field._replace(column="") if field.column in columns else field
+        )
+        return Layout((*around.tokens, *self.tokens), self.is_open)
+
+    def changed(self, change: Callable[[Field], Field]) -> Layout:
+        """Return this layout with other fields in the place of its own."""
+        return self._replace(tokens=_changed(self.tokens, change))
 
 
 def checked(layout: Layout) -> Layout:
@@ -92,6 +99,9 @@ def checked(layout: Layout) -> Layout:
     for field in fields:
         if field.column == TIME and field.kind is not Kind.TIME:
             raise ConfigError(f"{field.shown} in the layout is no time; write {{{TIME}:time:clf}}, say")
+        for notation in field.notations if field.column == TIME else ():
+            if not notation.is_whole:
+                raise ConfigError(f"the time {notation.name!r} of the layout does not say both day and hour")
     _check(layout.tokens)
     return layout
 
@@ -118,15 +128,13 @@ def notations_of(names: str) -> tuple[Notation, ...]:
     return tuple(NOTATIONS[name] for name in names.split("|"))
 
 
-def _without(tokens: Sequence[Token], columns: Set[str]) -> tuple[Token, ...]:
-    """Only read over the fields of some columns."""
+def _changed(tokens: Sequence[Token], change: Callable[[Field], Field]) -> tuple[Token, ...]:
     found: list[Token] = []
     for token in tokens:
         if isinstance(token, Part):
-            token = Part(_without(token.tokens, columns))
-        elif isinstance(token, Field) and token.column in columns:
-            token = token._replace(column="")
-        found.append(token)
+            found.append(Part(_changed(token.tokens, change)))
+        else:
+            found.append(change(token) if isinstance(token, Field) else token)
     return tuple(found)
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 _SHOWN_BYTES = 40
 
 
+def reason(where: str, at: int) -> str:
+    """Return the reason that a line is rejected with: `format:status@83`."""
+    return f"format:{where.partition(' (')[0].replace(' ', '_')}@{at}"
+
+
 class Misfit(Exception):
     """A line that does not fit.
 
@@ -21,11 +26,6 @@ class Misfit(Exception):
         self.step = 0
         self.where = where
         self.expected = expected
-
-    @property
-    def field(self) -> str:
-        """The field's column, or what it is between."""
-        return self.where.partition(" (")[0].replace(" ", "_")
 
     def shown(self, line: bytes) -> str:
         """Say it of this line, of none without quoting: `stops at byte 83, status (status): three digits, not "a"`."""

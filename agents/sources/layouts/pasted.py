@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -25,12 +26,12 @@ def is_layout(text: str) -> bool:
     return "$" in text or "%" in text or _OWN.search(text) is not None
 
 
-def pasted(text: str, dialect: str = "") -> Layout:
+@functools.lru_cache(maxsize=256)
+def pasted(text: str) -> Layout:
     """Read a layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
 
     Args:
         text: the directive, or only its text.
-        dialect: of Apache's: `tomcat`, `varnish` or `lighttpd`.
 
     Raises:
         ConfigError: it is none of these, or ambiguous.
@@ -48,7 +49,7 @@ def pasted(text: str, dialect: str = "") -> Layout:
         return read_layout(body)
     if "$" in body:
         return read_nginx(body)
-    return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body, dialect or "apache")
+    return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body)
 
 
 def wrapped(outer: Layout, inners: Sequence[Layout]) -> list[Layout]:

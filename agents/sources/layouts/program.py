@@ -55,6 +55,13 @@ class Step(NamedTuple):
     notations: tuple[Notation, ...] = ()
     shown: str = ""
 
+    @property
+    def place(self) -> str:
+        """Where in a line it is, for people: its field, or what it is between."""
+        if self.op is Op.FIELD:
+            return self.shown
+        return "behind all fields" if self.op is Op.END else "between fields"
+
 
 class Program(NamedTuple):
     """Steps, and the fields whose values they fill.

@@ -69,11 +69,11 @@ class _Reader:
             step = self.program.steps[number]
             number += 1
             if step.op is Op.END:
-                self._end(at)
+                self._end(step, at)
                 return
             if step.op is Op.LITERAL:
                 if not self.line.startswith(step.text, at):
-                    raise Misfit(at, "between fields", repr(step.text.decode()))
+                    raise Misfit(at, step.place, repr(step.text.decode()))
                 at += len(step.text)
             elif step.op is Op.PART:
                 number = number if self.line.startswith(step.text, at) else step.skip
@@ -83,9 +83,9 @@ class _Reader:
             else:
                 at = self._keep(step, read_value(step, self.line, at, self.has_ident))
 
-    def _end(self, at: int) -> None:
+    def _end(self, step: Step, at: int) -> None:
         if at < len(self.line) and not (self.program.is_open and self.line[at] == 32):
-            raise Misfit(at, "behind all fields", "the end of the line")
+            raise Misfit(at, step.place, "the end of the line")
 
     def _keep(self, step: Step, value: Value) -> int:
         if step.kind is Kind.IDENT:

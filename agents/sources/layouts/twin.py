@@ -19,8 +19,7 @@ from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
 from elf.agents.sources.layouts.reading import Taken, take_line
 from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
-from elf.agents.sources.times.notations import Notation
-from elf.agents.sources.times.zones import NO_TIME
+from elf.agents.sources.times.notations import NO_TIME, Notation
 
 
 class Twin:

@@ -21,19 +21,24 @@ The second 60 of a leap second is the next minute's first. Years are 1 to 9999 (
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Final, NamedTuple
 
 #: Offsets of zones are up to so many hours.
 _OFFSET_HOURS_MAX = 18
-#: Times lie from the year 1 to the year 9999.
-LEAST_MS, MOST_MS = -62_135_596_800_000, 253_402_300_799_999
+#: Times lie from the year 1 to the year 9999: others are typing errors or another unit's, calendars have no common
+#: notation for them, and Python has none of them.
+EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+#: Stands for no time in columns of integers.
+NO_TIME = -(2**63)
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 #: Of a notation without a year: leap years have all days there are.
 YEARLESS = 2000
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 _DAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
-#: Days before a month of a year that is no leap year; the last is the year's length.
-_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
+#: What says a day; one without a year is of the newest year that it can be.
+_DAYS_OF_YEAR = (("%m", "%d"), ("%m", "%e"), ("%b", "%d"), ("%b", "%e"), ("%Y", "%j"), ("%y", "%j"))
 #: Digits of an epoch number up to which it counts s, ms, us, ns; and how many of it are one ms, 0: it is 1,000 ms.
 _EPOCHS = ((11, 0), (14, 1), (17, 1_000), (19, 1_000_000))
 #: Codes and their numbers of digits, and between what they lie.
@@ -65,6 +70,14 @@ class Notation(NamedTuple):
     def needs_year(self) -> bool:
         """Whether a time of it does not say in which year it is."""
         return not re.search(r"%[YysQX]", self.pattern)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a time of it says a day and an hour, so that it can be the event time."""
+        items = set(self.items)
+        if not items.isdisjoint(("%s", "%Q", "%X")):
+            return True
+        return any(map(items.issuperset, _DAYS_OF_YEAR)) and ("%H" in items or {"%I", "%p"} <= items)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -125,13 +138,10 @@ def is_whole_time(notation: Notation, text: bytes) -> int | None:
 
 def days_of(year: int, month: int, day: int) -> int | None:
     """Count days since 1970-01-01 in the Gregorian calendar; None if there is no such day."""
-    is_leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
-    length = _BEFORE[month] - _BEFORE[month - 1] + (is_leap and month == 2)
-    if day > length:
+    try:
+        return datetime.date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
         return None
-    before = year - 1
-    leaps = before // 4 - before // 100 + before // 400 + (is_leap and month > 2)
-    return before * 365 + leaps + _BEFORE[month - 1] + day - 1 - 719_162
 
 
 class _Clock:
@@ -185,7 +195,7 @@ class _Clock:
             minutes = (days * 24 + hour) * 60 + values["M"] - self.offset_minutes
             self.whole_ms = (minutes * 60 + values["S"]) * 1000
         ms = self.whole_ms + self.part_ns // 1_000_000
-        return ms if LEAST_MS <= ms <= MOST_MS else None
+        return ms if EARLIEST_MS <= ms <= LATEST_MS else None
 
     def _digits(self, count: int) -> int | None:
         text = self.line[self.at : self.at + count]

@@ -25,8 +25,6 @@ _CODES = {code: f"%{code}" for code in "YmdebjyHMSIp"} | {
 #: What mod_log_config writes besides.
 _WORDS = {"sec": "%s", "msec": "%Q", "usec": "%Q", "msec_frac": "%3", "usec_frac": "%6"}
 _CODE = re.compile(r"%(?P<code>.)|(?P<literal>[^%]+)|(?P<wrong>%)", re.S)
-#: Without these a time is none.
-_DAY = (("%Y", "%m", "%d"), ("%Y", "%m", "%e"), ("%Y", "%b", "%d"), ("%Y", "%b", "%e"), ("%Y", "%j"))
 
 
 def compiled_time(text: str, *, is_pattern: bool = False) -> Notation:
@@ -42,15 +40,6 @@ def compiled_time(text: str, *, is_pattern: bool = False) -> Notation:
     if text in _WORDS:
         return Notation(text, _WORDS[text], text)
     return Notation(text, text if is_pattern else "".join(map(_item, _CODE.finditer(text))), text)
-
-
-def is_whole(notation: Notation) -> bool:
-    """Tell whether a notation says a day and an hour, so that it can be the event time."""
-    items, pattern = set(notation.items), notation.pattern
-    if re.search(r"%[sQX]", pattern):
-        return True
-    days = [{item.replace("%y", "%Y") for item in items}.issuperset(day) for day in _DAY]
-    return any(days) and ("%H" in items or {"%I", "%p"} <= items)
 
 
 def _item(match: re.Match[str]) -> str:

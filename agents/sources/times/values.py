@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from elf.agents.sources import event_time
-from elf.agents.sources.times.notations import NOTATIONS, is_whole_time
-from elf.agents.sources.times.zones import NO_TIME, to_utc, with_years
+from elf.agents.sources.times.notations import NO_TIME, NOTATIONS, is_whole_time
+from elf.agents.sources.times.zones import to_utc, with_years
 
 #: The hexadecimal epoch has the shape of too many other things.
 _TRIED = tuple(notation for name, notation in NOTATIONS.items() if name != "epoch-hex")
@@ -24,14 +23,14 @@ _AROUND = (("[", "]"), ('"', '"'), ("'", "'"))
 
 
 def event_times(values: Sequence[object], zone: zoneinfo.ZoneInfo | None, now_ms: int) -> npt.NDArray[np.int64]:
-    """Return event times in ms; `event_time.NONE` where a value is none.
+    """Return event times in ms; `NO_TIME` where a value is none.
 
     Args:
         values: texts; everything else is no time.
         zone: of times that do not say theirs; None: those are none.
         now_ms: the clock, for times that do not say the year.
     """
-    times = np.full(len(values), event_time.NONE)
+    times = np.full(len(values), NO_TIME)
     found: dict[tuple[bool, bool], tuple[list[int], list[int]]] = {}
     for row, text in enumerate(values):
         if isinstance(text, str) and (read := _read(text)) is not None:
@@ -48,13 +47,12 @@ def _completed(
     ms: npt.NDArray[np.int64], needs_zone: bool, needs_year: bool, zone: zoneinfo.ZoneInfo | None, now_ms: int
 ) -> npt.NDArray[np.int64]:
     if needs_zone and zone is None:
-        return np.full(len(ms), event_time.NONE)
+        return np.full(len(ms), NO_TIME)
     if needs_year:
         ms = with_years(ms, now_ms)
     if needs_zone and zone is not None:
         exists = ms != NO_TIME
         ms[exists] = to_utc(ms[exists], zone).ms
-    ms[ms == NO_TIME] = event_time.NONE
     return ms
 
 

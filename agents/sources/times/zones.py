@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
-from elf.agents.sources.times.notations import YEARLESS, days_of
+from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME, YEARLESS, days_of
 
 Times = npt.NDArray[np.int64]
 #: Zones change their offsets at such times of day only.
@@ -18,15 +18,13 @@ _STEP_MS = 15 * 60_000
 DAY_MS = 86_400_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 UTC = zoneinfo.ZoneInfo("UTC")
-#: What a time is that does not exist.
-NO_TIME = np.iinfo(np.int64).min
 
 
 class Local(NamedTuple):
     """Times of a zone in UTC.
 
     Attributes:
-        ms: since 1970; `NO_TIME` where clocks were put forward, so that there was no such time.
+        ms: since 1970; `NO_TIME` where clocks were put forward, so that there was no such time, and out of its range.
         ambiguous: how many were in an hour that came twice; they are taken for the earlier one.
     """
 
@@ -50,8 +48,9 @@ def to_utc(local_ms: Times, zone: zoneinfo.ZoneInfo) -> Local:
     kinds = np.zeros(len(steps), np.int8)
     for index, step in enumerate(steps.tolist()):
         offsets[index], kinds[index] = _offset_ms(step * _STEP_MS, zone)
-    kind = kinds[places]
-    return Local(np.where(kind < 0, NO_TIME, local_ms - offsets[places]), int((kind > 0).sum()))
+    kind, ms = kinds[places], local_ms - offsets[places]
+    exists = (kind >= 0) & (ms >= EARLIEST_MS) & (ms <= LATEST_MS)
+    return Local(np.where(exists, ms, NO_TIME), int((kind > 0).sum()))
 
 
 def with_years(yearless_ms: Times, now_ms: int) -> Times:

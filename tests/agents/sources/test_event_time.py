@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources.event_time import EARLIEST_MS, LATEST_MS, NONE, epoch, fixed, from_values, iso, web_server
+from elf.agents.sources.event_time import epoch, fixed, from_values, iso, web_server
+from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
 
 MOMENTS = st.datetimes() | st.datetimes(max_value=datetime(1, 1, 2)) | st.datetimes(datetime(9999, 12, 31))
 OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -16,7 +17,7 @@ OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(
 def milliseconds(moment: datetime) -> int:
     """A time as it is read: none if its offset takes it out of the years that there are."""
     at_ms = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    return at_ms if EARLIEST_MS <= at_ms <= LATEST_MS else NONE
+    return at_ms if EARLIEST_MS <= at_ms <= LATEST_MS else NO_TIME
 
 
 @st.composite
@@ -54,7 +55,7 @@ def test_runs_of_equal_minutes(times: list[tuple[str, int]], repeats: int) -> No
 def test_rows_of_a_matrix(times: list[tuple[str, int]], repeats: int, before: int) -> None:
     # Of each length apart, behind other columns, neighbours alike and different, and some that are no times.
     for length in {0, 7, *(len(text) for text, _ in times)}:
-        same = [pair for pair in times if len(pair[0]) == length] + [("x" * length, NONE)]
+        same = [pair for pair in times if len(pair[0]) == length] + [("x" * length, NO_TIME)]
         repeated = [pair for pair in same for _ in range(repeats)]
         text = "".join(f"{'y' * before}{text}," for text, _ in repeated).encode()
         matrix = np.frombuffer(text, np.uint8).reshape(len(repeated), before + length + 1)
@@ -67,7 +68,7 @@ def test_one_wrong_character_is_never_read_as_a_near_miss(time: tuple[str, int],
     place %= len(text)
     changed = text[:place] + wrong + text[place + 1 :]
     (at,) = iso([changed]).tolist()
-    if at != NONE:
+    if at != NO_TIME:
         normal = changed.replace("t", "T").replace("z", "Z")
         head, _, fraction = normal.partition(".")
         digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))]
@@ -98,13 +99,13 @@ def test_one_wrong_character_is_never_read_as_a_near_miss(time: tuple[str, int],
     ],
 )
 def test_what_is_no_time(text: str) -> None:
-    assert iso([text, "2026-11-20T10:00:00Z"]).tolist() == [NONE, 1_795_168_800_000]
+    assert iso([text, "2026-11-20T10:00:00Z"]).tolist() == [NO_TIME, 1_795_168_800_000]
 
 
 def test_texts_that_only_together_look_like_times() -> None:
     first = "2026-11-20T10:00:00.123Z"
-    assert iso([first + first[:-3], "23Z"]).tolist() == [NONE, NONE]
-    assert iso([f"{first}\n{first}", ""]).tolist() == [NONE, NONE]
+    assert iso([first + first[:-3], "23Z"]).tolist() == [NO_TIME, NO_TIME]
+    assert iso([f"{first}\n{first}", ""]).tolist() == [NO_TIME, NO_TIME]
 
 
 def test_units() -> None:
@@ -114,7 +115,7 @@ def test_units() -> None:
 
 def test_epoch_seconds_and_milliseconds() -> None:
     values = [1_763_632_800, 1_763_632_800.123, 1_763_632_800_123, 0, -1.5, None, float("inf"), 1e300, 10**400]
-    expected = [1_763_632_800_000, 1_763_632_800_123, 1_763_632_800_123, 0, -1_500] + [NONE] * 4
+    expected = [1_763_632_800_000, 1_763_632_800_123, 1_763_632_800_123, 0, -1_500] + [NO_TIME] * 4
     assert epoch(values).tolist() == expected
 
 
@@ -122,7 +123,7 @@ def test_epoch_seconds_and_milliseconds() -> None:
 def test_no_number_is_a_time_outside_the_years_1_to_9999(numbers: list[float]) -> None:
     for unit in (1_000, 1_000_000):
         times = epoch(numbers, unit)
-        times = times[times != NONE] * 1_000 // unit
+        times = times[times != NO_TIME] * 1_000 // unit
         assert ((times >= EARLIEST_MS) & (times <= LATEST_MS)).all()
 
 
@@ -140,4 +141,4 @@ def test_web_server_times(times: list[tuple[datetime, int]]) -> None:
 
 
 def test_web_server_times_that_are_none() -> None:
-    assert web_server(["", "31/Feb/2026:10:00:00 +0000", "01/Foo/2026:10:00:00 +0000"]).tolist() == [NONE] * 3
+    assert web_server(["", "31/Feb/2026:10:00:00 +0000", "01/Foo/2026:10:00:00 +0000"]).tolist() == [NO_TIME] * 3

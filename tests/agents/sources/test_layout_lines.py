@@ -17,7 +17,7 @@ from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources import layout_lines
 from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
-from elf.agents.sources.counters import Counters, Parsed
+from elf.agents.sources.counters import REJECTS_MAX, Counters, Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.kinds import KINDS
@@ -135,6 +135,24 @@ def test_any_column_can_be_asked_for_alone(wanted: str) -> None:
     assert events.to_dicts() == whole.select("ts", wanted).to_dicts()
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "value", "mistyped"),
+    [
+        ("status", SqlType.STRING, "200", {}),
+        ("status", SqlType.BIGINT, 200, {}),
+        ("bytes", SqlType.DOUBLE, 7.0, {}),
+        ("path", SqlType.BIGINT, None, {"path": 1}),
+        ("request_malformed", SqlType.STRING, "false", {}),
+    ],
+)
+def test_the_types_that_are_asked_for_come_before_the_formats_own(
+    column: str, kind: SqlType, value: object, mistyped: dict[str, int]
+) -> None:
+    parsed = parse_chunk(COMBINED, LINE.format("p").encode(), {column: kind})
+    assert parsed.events[column].to_list() == [value] and parsed.events.schema[column] == kind.dtype
+    assert parsed.oddities.mistyped == mistyped
+
+
 def test_columns_that_are_not_there_are_null() -> None:
     row = parse_chunk(COMBINED, LINE.format("").encode(), {"nothing": SqlType.STRING, "bytes": SqlType.BIGINT})
     assert row.events.select("nothing", "bytes").rows() == [(None, 7)]
@@ -172,6 +190,22 @@ def test_a_rejected_line_says_where_it_stops_to_fit() -> None:
     line = LINE.format("").replace(" 200 ", " 0.2 ").rstrip()
     parsed = parsed_lines(COMBINED, line)
     assert [reason for _, reason in parsed.rejects] == [f"format:status@{line.index('0.2')}"]
+    good = LINE.format("").rstrip()
+    others = parsed_lines(COMBINED, "", good.replace("] ", "]-"), good + " more")
+    assert [reason for _, reason in others.rejects] == [
+        "format:remote_addr@0",
+        f"format:between_fields@{good.index(']')}",
+        f"format:behind_all_fields@{len(good)}",
+    ]
+
+
+def test_as_many_rejected_lines_are_kept_as_there_is_room_for_in_their_order() -> None:
+    lines = [f"{number} nonsense" for number in range(2 * REJECTS_MAX)]
+    lines[1] = "2026/03/29 02:30:00 [error] 1#1: clocks were put forward over it"
+    parsed = parsed_lines(made("nginx-error", "Europe/Berlin"), *lines)
+    assert [line.decode() for line, _ in parsed.rejects] == lines[:REJECTS_MAX]
+    assert [reason for _, reason in parsed.rejects][:3] == ["format:ts@0", "time", "format:ts@0"]
+    assert parsed.counters == Counters(read=len(lines), rejected=len(lines))
 
 
 def test_values_beyond_their_types_are_null_and_counted() -> None:
@@ -293,6 +327,8 @@ def test_haproxys_log_format() -> None:
         ("{ts:time:clf} {a:wrod}", "there is no kind 'wrod' of fields; did you mean 'word'"),
         ("{ts:time:clff} {a:word}", "there is no time notation 'clff'"),
         ("{a:rest} {ts:time:clf}", "takes the rest of the line"),
+        ("%{%H:%M:%S}t %h", "does not say both day and hour"),
+        ("%{%d/%b}t %h", "does not say both day and hour"),
     ],
 )
 def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:

@@ -13,7 +13,7 @@ from elf.agents.sources.layouts.program import compiled, encoded
 from elf.agents.sources.layouts.reading import take_line
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.layouts.typed import integer
-from elf.agents.sources.times.zones import NO_TIME
+from elf.agents.sources.times.notations import NO_TIME
 
 MS = 1_795_683_600_000
 

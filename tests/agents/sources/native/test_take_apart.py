@@ -16,7 +16,7 @@ from elf.agents.sources.layouts.notation import read_layout
 from elf.agents.sources.layouts.pasted import pasted, wrapped
 from elf.agents.sources.layouts.program import Op, Program, Step, compiled
 from elf.agents.sources.layouts.twin import Twin
-from elf.agents.sources.times.zones import NO_TIME
+from elf.agents.sources.times.notations import NO_TIME
 from tests.agents.sources.format_files import formats, sample_lines
 from tests.agents.sources.native.damage import damaged
 from tests.agents.sources.native.grammars import ODD, TIMES, layout_of, line_of, time_text, value_of

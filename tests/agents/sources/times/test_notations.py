@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
-from elf.agents.sources.times.notations import LEAST_MS, MOST_MS, NOTATIONS, days_of, is_whole_time, read_time
-from elf.agents.sources.times.strftime import compiled_time, is_whole
+from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NOTATIONS, days_of, is_whole_time, read_time
+from elf.agents.sources.times.strftime import compiled_time
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 ZONES = st.integers(-18 * 60, 18 * 60).map(lambda minutes: datetime.timezone(datetime.timedelta(minutes=minutes)))
@@ -32,7 +32,7 @@ def test_times_are_what_the_standard_library_says(at: datetime.datetime) -> None
 @given(TIMES)
 def test_strftime_and_back(at: datetime.datetime) -> None:
     notation = compiled_time("%Y-%j %I:%M:%S.%f %p %z")
-    assert is_whole(notation)
+    assert notation.is_whole
     text = f"{at.year:04}-{at:%j %I:%M:%S}.{at.microsecond:06} {at:%p} {at:%z}"
     assert is_whole_time(notation, text[: len("2026-330 09:00:00.000000 AM +0000")].encode()) == ms_of(at)
 
@@ -99,7 +99,7 @@ def test_a_leap_second_is_the_next_one() -> None:
 def test_no_bytes_are_more_than_a_time_or_none(data: bytes) -> None:
     for notation in NOTATIONS.values():
         found = read_time(notation, data, 0)
-        assert found is None or (LEAST_MS <= found[0] <= MOST_MS and 0 < found[1] <= len(data))
+        assert found is None or (EARLIEST_MS <= found[0] <= LATEST_MS and 0 < found[1] <= len(data))
 
 
 @pytest.mark.parametrize("text", ["%E", "%c", "%", "%H:%Q"])

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
-from elf.agents.sources.times.zones import DAY_MS, NO_TIME, named_zone, to_utc, with_years
+from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
+from elf.agents.sources.times.zones import DAY_MS, named_zone, to_utc, with_years
 
 NAMES = st.sampled_from(["Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"])
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -31,6 +32,12 @@ def test_an_hour_that_comes_twice_is_the_first_one_and_counted() -> None:
     twice = (datetime.datetime(2026, 10, 25, 2, 30) - EPOCH) // MS
     found = to_utc(np.array([twice, twice + DAY_MS]), zoneinfo.ZoneInfo("Europe/Berlin"))
     assert found.ms[0] == twice - 2 * 3_600_000 and found.ambiguous == 1
+
+
+def test_times_that_a_zone_moves_out_of_the_years_1_to_9999_are_none() -> None:
+    ends = np.array([EARLIEST_MS, LATEST_MS])
+    assert to_utc(ends, zoneinfo.ZoneInfo("Asia/Tokyo")).ms[0] == NO_TIME
+    assert to_utc(ends, zoneinfo.ZoneInfo("America/Lima")).ms[1] == NO_TIME
 
 
 @given(st.datetimes(datetime.datetime(2000, 1, 1), datetime.datetime(2000, 12, 31)), TIMES)
