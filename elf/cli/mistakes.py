@@ -31,7 +31,8 @@ def load_job(file: Path, text: str | None = None) -> Definition:
     from elf.agents.jobs.definition import load_definition
 
     name = "once" if file.suffix == ".sql" else None
-    return load_definition(text or read_job(file), filename=file.name, name=name, read=beside(file))
+    text = read_job(file) if text is None else text
+    return load_definition(text, filename=file.name, name=name, read=beside(file))
 
 
 def written(job: str) -> tuple[Path, str | None]:
@@ -65,7 +66,7 @@ def explained(file: Path, *, alone: bool = False, text: str | None = None) -> It
     except JobSpecError as error:
         from elf.checking.validate import check_job, query_finding
 
-        text = text or read_job(file)
+        text = read_job(file) if text is None else text
         found = check_job(text, str(file)) or (check_job(text, str(file), alone=True) if alone else ())
         for finding in found or (query_finding(error, text, str(file)),):
             say(str(finding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +114,9 @@ def _settings(file: Input, reading: Reading, zone: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f"'{text}'" if '"' in text or "\\" in text else f'"{text}"'
+    """Return a text as TOML has it; one with both kinds of quotes needs escapes, which are those of JSON."""
+    is_plain = "'" not in text and text.isprintable() and ('"' in text or "\\" in text)
+    return f"'{text}'" if is_plain else json.dumps(text, ensure_ascii=False)
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -193,5 +193,7 @@ def test_a_query_may_be_the_argument_itself_or_come_through_a_pipe(folder: Path)
     assert direct.exit_code == 0 and len(direct.stdout.splitlines()) == 2
     piped = CliRunner().invoke(app, ["run", "--input", str(folder / "a.log"), "-"], input=query)
     assert (piped.exit_code, piped.stdout) == (0, direct.stdout)
+    empty = CliRunner().invoke(app, ["run", "--input", str(folder / "a.log"), "-"], input="")
+    assert empty.exit_code == 2 and "No such file" not in empty.stderr
     wrong = run("run", "--input", folder / "a.log", "SELECT prodct FROM clicks GROUP BY prodct")
     assert wrong.exit_code == 2 and "query.sql:1:8: the lines have no column 'prodct'" in wrong.stderr

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 from tests.elf.cli.test_run import run
@@ -19,6 +20,14 @@ def test_a_line_is_taken_apart_and_others_are_shown_where_they_stop(tmp_path: Pa
     assert "read as combined: 12 of 13 lines" in result.stderr
     assert "line 13 stops at byte 61, status (status): three digits or -, not '0.2 5" in result.stderr
     assert f'[sources.NAME]\npath = "{log}"\nformat = "combined"' in result.stderr
+
+
+def test_the_settings_are_toml_whatever_the_layout_has(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("26/Nov/2026:09:00:00 +0000 'a' \"b\"\n")
+    layout = """{ts:time:clf} '{a:word}' "{b:quoted}\""""
+    settings = run("sample", log, "--format", layout).stderr.partition("to follow it:\n")[2]
+    assert tomllib.loads(settings)["sources"]["NAME"] == {"path": str(log), "format": layout}
 
 
 def test_objects_show_their_fields(tmp_path: Path) -> None:
