@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 import polars as pl
@@ -25,10 +24,10 @@ from elf.agents.intake.batches import Gathering, events_of
 from elf.agents.intake.clock_steps import SetBack
 from elf.agents.intake.lost_lines import LastTimes
 from elf.agents.intake.progress import EventTime, SourceProgress
+from elf.agents.intake.pump_settings import PumpClock, PumpSettings
 from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
 from elf.agents.jobs.versions import Versions
-from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.counters import Counters, Oddities, Parsed
 from elf.agents.sources.format import Format
@@ -64,41 +63,6 @@ class _Pending:
     places: list[Position]
     workers: tuple[WorkerState, ...]
     sealed: Mapping[bytes, Sequence[Snapshot]]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PumpSettings:
-    """How one source is driven."""
-
-    #: Its name.
-    source: str
-    #: Types of the columns that are always parsed (declared, or the format's own), for the archive.
-    columns: Mapping[str, SqlType]
-    #: The most that is read at a time.
-    chunk_bytes: int
-    #: Longest time between checkpoints while events flow.
-    checkpoint_ms: int
-    #: Files that were never read begin at their end.
-    from_end: bool = False
-
-
-class PumpClock(Protocol):
-    """What a pump asks of time; `elf.agents.host.clock.Clock` is one."""
-
-    def __call__(self) -> int:
-        """Return the time of day in ms."""
-
-    def ahead_ms(self) -> int:
-        """Return how far that is ahead of the machine's clock, which was set back."""
-
-    def advance_to(self, at_ms: int) -> None:
-        """Show a time at least."""
-
-    def doubt(self) -> Doubt:
-        """Return what is known to be wrong with it."""
-
-    def up_ms(self) -> int:
-        """Return the time of a clock that nobody sets, to measure with; any origin."""
 
 
 class Pump:

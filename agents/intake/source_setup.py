@@ -18,7 +18,8 @@ from elf.agents.archive.remote import StoreError, open_url
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
-from elf.agents.intake.pump import Pump, PumpSettings
+from elf.agents.intake.pump import Pump
+from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig

@@ -12,7 +12,8 @@ import pytest
 from elf.agents.archive.archive import Archive
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.pace import BUSY_S, POLL_S
-from elf.agents.intake.pump import Pump, PumpSettings, Sealed
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
 from elf.agents.sources.format import make_format
 from elf.agents.sources.rejected import RejectedLines

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 import elf.agents.host.clock
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
-from elf.agents.intake.pump import Pump, PumpSettings, Sealed
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from elf.agents.intake.pump import Pump, PumpSettings, Sealed
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.rejections import NOTED_MS
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf.agents.intake.pump import Pump, PumpSettings, Sealed
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.jobs.plan import Plan
 from elf.agents.sources.format import make_format
 from elf.agents.sources.rejected import RejectedLines
