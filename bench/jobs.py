@@ -90,7 +90,8 @@ class Writer(threading.Thread):
     def __init__(self, folder: pathlib.Path, agents: int, sources: int, rate: float) -> None:
         super().__init__()
         self._logs = [log_of(folder, agent, source) for agent in range(agents) for source in read_by(agent, sources)]
-        self._sources, self._rate = sources, rate
+        self._sources = sources
+        self._rate = rate
         self.over = threading.Event()
         #: By source: (time in ms, product, cents).
         self.lines: list[list[tuple[int, int, int]]] = [[] for _ in range(SOURCES)]

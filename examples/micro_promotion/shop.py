@@ -36,7 +36,8 @@ class Coupons:
         self.products: list[str] = []
         #: The window that they were the best of, [start, end) in ms; None before there was one.
         self.window: tuple[int, int] | None = None
-        self._url, self._tag = agent + FEEDBACK, ""
+        self._url = agent + FEEDBACK
+        self._tag = ""
 
     async def look(self, session: ClientSession) -> None:
         """Take what is new. While there is nothing, or no agent, the coupons stay as they are."""

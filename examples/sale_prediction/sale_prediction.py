@@ -67,7 +67,9 @@ class Prediction(elf.Application):
             if self.newest is not None and result.window.end_ms == self._end_ms():
                 self._publish()
         elif self.newest is None or result.window.end_ms >= self._end_ms():
-            self.newest, self.together, self.troubles = result, {}, {}
+            self.newest = result
+            self.together = {}
+            self.troubles = {}
             for row in result.rows:
                 # One that is asked for already is answered soon.
                 if row["product"] not in self.asked:
