@@ -7,7 +7,7 @@ import re
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import Field, Layout, Token, checked, notations_of
-from elf.agents.sources.layouts.notation import field, merged
+from elf.agents.sources.layouts.notation import declared, field, merged
 from elf.agents.sources.times.strftime import compiled_time
 
 _FIELDS = {
@@ -79,16 +79,11 @@ def _tokens(letter: str, argument: str | None) -> list[Token]:
             return [b"[", field("ts", "time:clf"), b"]"]
         return [Field("ts", Kind.TIME, (compiled_time(argument.removeprefix("begin:").removeprefix("end:")),))]
     if argument is not None and (argument, letter) in _WITH_ARGUMENT:
-        return [_declared(_WITH_ARGUMENT[argument, letter])]
+        return [declared(_WITH_ARGUMENT[argument, letter])]
     if argument and letter in _NAMED:
         name = re.sub(r"\W", "_", (_NAMED[letter] + argument).lower())
         return [field(_ALIASES.get(name, name), _KINDS.get(name, "quoted" if letter in _TEXTS else "word"))]
-    return [_declared(_FIELDS.get(letter, f"percent_{letter}:word"))]
-
-
-def _declared(text: str) -> Field:
-    column, _, kind = text.partition(":")
-    return field(column, kind)
+    return [declared(_FIELDS.get(letter, f"percent_{letter}:word"))]
 
 
 def _joined_times(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -6,7 +6,7 @@ import re
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.layout import Layout, Part, Token, checked
-from elf.agents.sources.layouts.notation import field, merged
+from elf.agents.sources.layouts.notation import declared, field, merged
 
 _FIELDS = {
     "ci": "remote_addr:ip",
@@ -92,8 +92,7 @@ def read_haproxy(text: str) -> Layout:
             found.append(Part(merged([field(_CAPTURED[name], "braced"), follows])))
             end += len(follows)
         elif name in _FIELDS:
-            column, _, kind = _FIELDS[name].partition(":")
-            found += _quoted([field(column, kind)], match["flags"])
+            found += _quoted([declared(_FIELDS[name])], match["flags"])
         else:
             raise ConfigError(f"%{name} in the log-format is not known; see HAProxy's section on custom log formats")
     return checked(Layout(merged([*found, text[end:].replace("\\ ", " ").encode()])))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from elf.agents.sources.layouts.layout import Layout, Token, checked
-from elf.agents.sources.layouts.notation import field, merged
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import Field, Layout, Token, checked
+from elf.agents.sources.layouts.notation import declared, field, merged
 
 #: Variables and their columns and kinds; of the others the column has the variable's name.
 _FIELDS = {
@@ -61,18 +62,17 @@ def read_nginx(text: str, escapes: bool = True) -> Layout:
     for match in _VARIABLE.finditer(text):
         found.append(text[end : match.start()].encode())
         end = match.end()
-        column, kind = _declared(match["braced"] or match["bare"])
-        found.append(field(column, "loose" if kind == "quoted" and not escapes else kind))
+        made = _field(match["braced"] or match["bare"])
+        found.append(made._replace(kind=Kind.LOOSE) if made.kind is Kind.QUOTED and not escapes else made)
     return checked(Layout(merged([*found, text[end:].encode()])))
 
 
-def _declared(name: str) -> tuple[str, str]:
-    """Return a variable's column and kind."""
+def _field(name: str) -> Field:
+    """Make the field of a variable."""
     if name in _FIELDS:
-        column, _, kind = _FIELDS[name].partition(":")
-        return column, kind
+        return declared(_FIELDS[name])
     if _NUMBERS.fullmatch(name):
-        return name, "numbers"
+        return field(name, "numbers")
     if _INTEGERS.fullmatch(name):
-        return name, "int"
-    return name, "quoted" if _TEXTS.fullmatch(name) else "word"
+        return field(name, "int")
+    return field(name, "quoted" if _TEXTS.fullmatch(name) else "word")

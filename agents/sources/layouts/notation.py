@@ -44,6 +44,12 @@ def field(column: str, kind: str, pads: bool = False) -> Field:
     return Field(column, KINDS[name], (), pads)
 
 
+def declared(text: str) -> Field:
+    """Make a field of `column:kind`; raises ConfigError."""
+    column, _, kind = text.partition(":")
+    return field(column, kind)
+
+
 def merged(tokens: list[Token]) -> tuple[Token, ...]:
     """Join literals that are side by side, and leave empty ones out."""
     found: list[Token] = []
