@@ -103,7 +103,8 @@ def test_damaged_files_are_set_aside_and_results_say_what_is_missing(tmp_path: p
         flip(site.master.data / "state.mark", 0.5)
         (site.master.data / "rejected" / "ticks.log").write_bytes(b"\xff\x00half a li")
         site.master.start()
-        assert damaged(site.master) == {"mark": 1}
+        # The pane's damage is met when it is read; where agents were slow, by their late rows, before anybody asks.
+        assert damaged(site.master) in ({"mark": 1}, {"mark": 1, "pane": 1})
         with elf.connect(site.master.url) as client:
             wait_until(lambda: through_ms(client), "the master answers")
             start_ms = interval * SIZE_MS
