@@ -116,8 +116,9 @@ def test_a_key_for_hashes_must_be_there_and_long(tmp_path: pathlib.Path) -> None
     short = tmp_path / "short"
     short.write_bytes(b"0123456789\n")
     for path, said in ((short, "has less than 16 bytes; `elf keygen"), (tmp_path / "none", "cannot be read: No such")):
+        source = SourceConfig(privacy=PrivacySection(ip="hash", key_file=str(path)))
         with pytest.raises(ConfigError, match=f"sources.access.privacy.key_file = .* {said}"):
-            make_redactor("access", SourceConfig(privacy=PrivacySection(ip="hash", key_file=str(path))))
+            make_redactor("access", source, make_format("access", source))
 
 
 def test_addresses_hash_alike_at_all_agents(tmp_path: pathlib.Path) -> None:
