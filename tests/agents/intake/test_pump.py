@@ -16,12 +16,15 @@ from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
+from elf.agents.settings.config import PrivacySection
 from elf.agents.sources import readers
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import Reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
@@ -40,7 +43,8 @@ BASE_MS = 1_767_225_600_000
 NOW_MS = 1_000_000_000
 
 
-SETTINGS = PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000)
+SETTINGS = PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000)
+READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 class Clock(PlainClock):
@@ -70,7 +74,7 @@ class Site:
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            SETTINGS, tail, make_format("json"), self.checkpoints, archive, rejected, clock,
+            SETTINGS, tail, READING, self.checkpoints, archive, rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -454,7 +458,15 @@ def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_
             limits: dict[str, Callable[[], int]] = {str(log): lambda log=log: log.stat().st_size}  # type: ignore[misc]
             tail = Tail(str(log), limits=limits if is_pushed else {})
             rejected, checkpoints = RejectedLines(folder / "rejected.txt"), Checkpoints(database)
-            pump = Pump(SETTINGS, tail, make_format("json"), checkpoints, None, rejected, clock)
+            pump = Pump(
+                SETTINGS,
+                tail,
+                READING,
+                checkpoints,
+                None,
+                rejected,
+                clock,
+            )
             counted = clock() // PLAN.interval_ms - 3
             worker = Worker(PLAN, "w2", Progress(counted=counted), new=True)
             pump.attach(worker)
