@@ -305,6 +305,10 @@ class Pump:
         if not events.height:
             return
         events = reading.redactor.events(events)
+        if stream in self.tail.begun_late:
+            # What it was rotated to before was written before its first event, and is not read.
+            self.tail.begun_late.discard(stream)
+            self.workers.note_gap(None, int(events["ts"].cast(pl.Int64)[0]))
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._last_times.note(stream, self._time.note(stream, events["ts"].cast(pl.Int64), now_ms))
         self.workers.insert(events, parsing)
@@ -335,6 +339,7 @@ class Pump:
         """
         self._refuse_half_done()
         self._show_archived()
+        told: list[Sealed] = []
         if self._pending is None:
             self._verdicts.apply()
             now_ms = self.now_ms()
@@ -342,6 +347,8 @@ class Pump:
                 return ()
             watermark_ms = self.watermark_ms()
             sealed = self.workers.seal(watermark_ms)
+            # Nothing that would have to be durable: it is there already, and only says where we are.
+            told = [Sealed(tree, Snapshot(through, None)) for tree, through in self.workers.overtaken()]
             if watermark_ms is not None and any(sealed.values()):
                 self.now_ms.advance_to(watermark_ms)
                 self._has_sealed = True
@@ -354,9 +361,9 @@ class Pump:
             ]
             waits = sum(map(len, sealed.values())) > len(early)
             if early and not waits:
-                return early  # on disk with the next checkpoint
+                return [*told, *early]  # on disk with the next checkpoint
             if not (force or overdue or self._verdicts.awaited or waits):
-                return ()
+                return told
             self._pending = self._collect(sealed, last=force)
         started_ms = self.now_ms.up_ms()
         pending = self._pending
@@ -373,7 +380,10 @@ class Pump:
         with contextlib.suppress(OSError):
             self._show_archived()
         self._pace.cost(self.now_ms.up_ms() - started_ms)
-        return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
+        return [
+            *told,
+            *(Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots),
+        ]
 
     def _show_archived(self) -> None:
         """Bring the events of the last checkpoint in sight in the archive, unless they are."""

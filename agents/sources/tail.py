@@ -91,6 +91,8 @@ class Tail:
         #: Totals since the start, for metrics.
         self.gap_count = self.gap_bytes = 0
         self._gaps: list[Gap] = []
+        #: Logs with files that were rotated away before the first look, which are not read.
+        self.begun_late: set[str] = set()
         #: Every known file that exists or existed, by device and inode.
         self._files: dict[tuple[int, int], Followed] = {}
         #: Files that are gone, and restored places whose file is not found yet.
@@ -346,6 +348,8 @@ class Tail:
         file = self._follow(seen, None)
         if first and not self._restored and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
+            if seen.path != live and not self._from_end:
+                self.begun_late.add(live)
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:

@@ -113,6 +113,15 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
     made.database.close()
 
 
+def test_what_a_log_was_rotated_to_before_is_a_gap_up_to_its_first_event(site: Site) -> None:
+    site.write((1_000, "a"), name="a.log.1")
+    site.write((5_000, "b"), (7_000, "c"))
+    site.run()
+    assert site.rows() == {(2, "b"): 1, (3, "c"): 1}
+    (gap,) = [gap for one in site.sealed if one.snapshot.payload for gap in opened(one.snapshot.payload, PLAN)[0].gaps]
+    assert gap[0] <= 0 and gap[1] - BASE_MS // 2_000 == 2, "the interval of its first event, and all before"
+
+
 def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> None:
     site.write((1_000, "a"), (1_500, "a"), (3_000, "b"))
     site.run()
