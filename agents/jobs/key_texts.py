@@ -10,8 +10,8 @@ import datetime
 import polars as pl
 
 from elf.agents.errors import JobError
-from elf.agents.jobs.explanation import written
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.dialect import written
 from elf.agents.language.query import is_window_field, parse_query
 from elf.agents.language.sort_keys import by_position
 from elf.agents.language.types import ArrayType, SqlType

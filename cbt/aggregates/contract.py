@@ -140,6 +140,10 @@ class Plain(Aggregate):
     def finish(self, name: str) -> pl.Expr:
         """Compute the final value from the states, row by row."""
 
+    def unfit(self, name: str) -> pl.Expr | None:
+        """Tell of each row whether its final value does not fit into `output`; None if all do, or `finish` raises."""
+        return None
+
 
 class Slotted(Aggregate):
     """An aggregate that keeps a row per slot: per distinct value, register or bucket."""

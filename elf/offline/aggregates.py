@@ -1,8 +1,8 @@
 """Aggregate calls as Spark columns.
 
 Most are Spark's own. Where Spark leaves the answer open, or estimates, the call is put so that it has one answer, the
-one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, exact counts and
-percentiles that `elf.offline.verify.tolerance` holds the estimates against.
+one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, NULL for sums that leave
+their type, exact counts and percentiles that `elf.offline.verify.tolerance` holds the estimates against.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from elf.agents.language.installed.installed import find_aggregate
 from elf.agents.language.query import TIME_COLUMN, aggregate_call
+from elf.cbt.aggregates.sets import LIMIT_DEFAULT
 from elf.offline.expressions import Resolve, call, to_column
 from elf.offline.functions import aggregate_column
 
@@ -88,13 +89,26 @@ def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
         case "any_value":
             return F.min(only(values[0]))
         case "collect_set":
-            return F.sort_array(F.collect_set(only(values[0])))
+            found = F.sort_array(F.collect_set(only(values[0])))
+            return F.when(F.size(found) <= LIMIT_DEFAULT, found)
+        case "sum":
+            return _sum(only(values[0]))
         case "approx_count_distinct":
             return F.count_distinct(only(values[0]))
         case name if find_aggregate(name) is not None:
             return aggregate_column(name, only(values[0]))
         case name:
             return call(name, *map(only, values))
+
+
+def _sum(value: Column) -> Column:
+    """Add up; NULL where whole numbers leave BIGINT, which Spark's own sum wraps around."""
+    from pyspark.sql import functions as F
+
+    total = F.sum(value)
+    # Off by 2^64 or more then, which no rounding of a sum of doubles is.
+    wrapped = F.abs(F.sum(value.cast("double")) - total.cast("double")) > 2.0**62
+    return F.when((F.typeof(total) != "bigint") | ~wrapped, total)
 
 
 def percentile(events: DataFrame, keys: Sequence[str], node: exp.Expr, resolve: Resolve, name: str) -> DataFrame:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from elf.agents.errors import JobSpecError
 from elf.agents.language.dialect import parse_statement
 from elf.agents.language.expressions import compile_expression
+from elf.agents.language.json_rows import json_rows
 from elf.agents.language.query import parse_query
 from elf.agents.language.scopes import RowScope
 from elf.agents.language.time_texts import read_days, read_times
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
-from elf.agents.wire.result import json_rows
 
 COLUMNS = {"w": SqlType.STRING, "t": SqlType.TIMESTAMP, "b": SqlType.BIGINT, "x": SqlType.DOUBLE, "i": SqlType.INT}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -207,3 +207,26 @@ def test_a_row_of_the_future_does_not_expire_the_past(store: Panes) -> None:
     assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}]
     assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
     assert root.ask(Span(4_000, 8_000))["gaps"] == 0
+
+
+LARGE = "SELECT product, count(*) AS n, sum(cents * 4611686018427387904) AS s FROM clicks GROUP BY product"
+
+
+@pytest.mark.parametrize("window", ["", ", window(ts, '4 seconds', '2 seconds')"])
+def test_a_sum_that_leaves_its_type_takes_nobody_s_rows_away_and_is_named(store: Panes, window: str) -> None:
+    root = Root(store, plan_of(LARGE + window, options="" if window else 'interval = "2s"'))
+    root.commit(1, [(0, "a"), (1_000, "b"), (2_500, "a")])
+    span = Span(0, 4_000) if window else None
+    answer = root.ask(span)
+    assert sorted(answer["rows"], key=str) == [
+        {"product": "a", "n": 2, "s": None},
+        {"product": "b", "n": 1, "s": 2**62},
+    ]
+    assert answer["overflows"]["count"] == 1
+    (first,) = answer["overflows"]["first"]
+    assert first["key"] == {"product": "a"} and "64 bits" in first["why"]
+    assert answer["status"] == ("final_incomplete" if window else "open")
+    root.restart()
+    assert root.ask(span) == answer and "overflows" not in root.ask(span, key="b")
+    if window:
+        assert "overflows" not in root.ask(Span(-2_000, 2_000))
