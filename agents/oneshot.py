@@ -227,9 +227,6 @@ def _rows(plan: Plan, paos: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str,
         last_end_ms = end_ms
         if overflows.count:
             found.append((f"{instant(start_ms)}/{instant(end_ms)}", overflows))
-            if plan.iterating is not None:
-                # As agents do: what the next window reads is the whole result or none.
-                raise JobError(f"{'; '.join(overflows.sentences())}, in the window {found[-1][0]}")
         results.append(_with_bounds(last, start_ms, end_ms))
         if plan.iterating is not None:
             check_size(last)

@@ -254,7 +254,9 @@ class Windows:
         if chain is not None:
             since = version.begins if not history.labels else max(version.begins, history.labels.oldest())
             whole = self._label(history.labels.joined(since, last), version, version.begins, last)
-            label = in_chain(label, whole, chain.base, version.begins)
+            # Its own values that are not there are told beside the label.
+            lacking = chain.lacking(span.end_ms - 1, version.begins)
+            label = in_chain(label, whole, chain.base, version.begins, lacking)
         return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
 
     def _label(self, labels: Sequence[Label], version: Version, first: int, last: int | None) -> Label:
