@@ -9,10 +9,10 @@ import polars as pl
 from sqlglot import exp
 
 from elf.agents.completeness.overflows import NONE, TOLD_MAX, Overflow, Overflows
+from elf.agents.language.canonical import canonical
 from elf.agents.language.dialect import written
 from elf.agents.language.json_rows import json_rows
 from elf.agents.language.query import Query, is_window_field, parse_query
-from elf.agents.language.scopes import canonical
 from elf.agents.language.sort_keys import by_position
 from elf.cbt.folding import Unfit
 

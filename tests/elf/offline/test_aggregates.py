@@ -29,6 +29,8 @@ EXACT = [
     "SELECT f, count(DISTINCT s) AS a, count(DISTINCT s, i) AS b, count(DISTINCT d) AS c FROM rows GROUP BY f",
     "SELECT s, first(i) AS a, last(d) AS b, first(t, true) AS c, last(dt) IGNORE NULLS AS e FROM rows GROUP BY s",
     "SELECT f, min_by(s, i) AS a, max_by(i, d) AS b, max_by(tm, b) FILTER (WHERE g) AS c FROM rows GROUP BY f",
+    "SELECT f, max_by(s, g) AS a, max_by(d, g) AS b, min_by(d, g) AS e, min_by(t, g) AS h FROM rows GROUP BY f",
+    "SELECT g, any_value(s) AS a, any_value(d) AS b, any_value(i) FILTER (WHERE f) AS c FROM rows GROUP BY g",
     "SELECT g, any_value(s) AS a, bool_and(f) AS b, some(f) AS c, every(i > 0) AS d FROM rows GROUP BY g",
     "SELECT f, stddev(i) AS a, variance(j) AS b, var_pop(d) AS c, stddev_pop(b) AS e FROM rows GROUP BY f",
     "SELECT f, collect_set(i) AS a, collect_set(dt) AS b, collect_set(tm) AS c FROM rows GROUP BY f",
