@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
+from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted, UserPaoError
 from elf.cbt.frames import joined
 from elf.cbt.schema import INTERVAL, PaoSchema
 
 #: A column of zeros, where a frame would have no columns and so no rows.
 _ONE = "__one"
+#: So many reasons why an aggregate cannot say values are told apart: one in Python may have one for each key.
+REASONS_MAX = 10
 #: Tells that a key has slots of an aggregate.
 _FOUND = "__found"
 #: Frames of so many rows are grouped in the order of their keys, so that small runs repeat bit by bit: it costs them
@@ -89,6 +91,7 @@ def finish(paos: pl.DataFrame, schema: PaoSchema, unfit: list[Unfit] | None = No
     Raises:
         AggregateLimit: a key has more distinct values than a bounded aggregate may hold.
         AggregateOverflow: an exact sum does not fit into its type.
+        UserPaoError: a PAO in Python fails.
     """
     by = [name for name in (INTERVAL, *schema.key_names) if name in paos.columns]
     finals = [
@@ -129,12 +132,14 @@ def _evaluated(
     try:
         # One after the other: most results are so small that what they cost is calls.
         return plain.select_seq(columns)
-    except AggregateOverflow as error:
-        text = str(error).partition("\n")[0]
-        column = next(name for name, _ in schema.aggregates if f"'{name}'" in text)
+    except (AggregateOverflow, UserPaoError) as error:
         fitting = plain if unfit is None else _fitting(plain, by, schema, unfit)
-        if fitting is plain:
+        if fitting is plain and isinstance(error, AggregateOverflow):
+            text = str(error).partition("\n")[0]
+            column = next(name for name, _ in schema.aggregates if f"'{name}'" in text)
             raise AggregateOverflow(text, column) from None
+        if fitting is plain:
+            raise
     return fitting.select_seq(columns)
 
 
@@ -142,14 +147,18 @@ def _fitting(plain: pl.DataFrame, by: Sequence[str], schema: PaoSchema, unfit: l
     """Take out of plain rows the states of what cannot be said; the same rows if that is nothing."""
     for name, aggregate in schema.aggregates:
         unsaid = aggregate.unfit(name) if isinstance(aggregate, Plain) else None
-        rows = None if unsaid is None else plain.select_seq(unsaid).to_series()
-        if rows is None or not rows.any():
+        why = None if unsaid is None else plain.select_seq(unsaid).to_series()
+        if why is None or why.null_count() == why.len():
             continue
-        keys = plain.filter(rows).select(by)
-        unfit.append(Unfit(name, "the sum does not fit into 64 bits", keys, int(rows.sum())))
+        told = why.drop_nulls().unique().sort()
+        for reason in told.head(REASONS_MAX):
+            unfit.append(Unfit(name, reason, plain.filter(why == reason).select(by), int((why == reason).sum())))
+        if told.len() > REASONS_MAX:
+            rest = why.is_in(told.tail(-REASONS_MAX).implode())
+            unfit.append(Unfit(name, "it fails", plain.filter(rest).select(by), int(rest.sum())))
         types, identity = aggregate.states(name), aggregate.identity(name)
         plain = plain.with_columns(
-            pl.when(rows).then(pl.lit(identity[state], dtype)).otherwise(pl.col(state)).alias(state)
+            pl.when(why.is_not_null()).then(pl.lit(identity[state], dtype)).otherwise(pl.col(state)).alias(state)
             for state, dtype in types.items()
         )
     return plain

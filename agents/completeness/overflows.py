@@ -1,7 +1,8 @@
-"""Values of a result that cannot be said: a sum that leaves its type, a set that has more values than it may. Pure.
+"""Values of a result that cannot be said. Pure.
 
-They are NULL in the result, which then is incomplete; whose they are stands beside the label, and nobody else's values
-are touched. What a result is made of stays exact: with the next window, or less data, the value is there again.
+A sum that leaves its type, a set that has more values than it may, an aggregate in Python that fails. They are NULL
+in the result, which then is incomplete; whose they are stands beside the label, and nobody else's values are touched.
+What a result is made of stays exact: with the next window, or less data, the value is there again.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Plain(Aggregate):
         """Compute the final value from the states, row by row."""
 
     def unfit(self, name: str) -> pl.Expr | None:
-        """Tell of each row whether its final value does not fit into `output`; None if all do, or `finish` raises."""
+        """Tell of each row why its final value cannot be said, null if it can; None if all can, or `finish` raises."""
         return None
 
 

@@ -70,7 +70,7 @@ class Total(Protocol):
         """The total in the type that sums of the input have."""
 
     def unfit(self, name: str) -> pl.Expr | None:
-        """Whether the total does not fit into this type; None if it always does, or `value` raises."""
+        """Why a total cannot be said in this type, null if it can; None if all can, or `value` raises."""
 
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """The total divided by a count that is not 0."""
@@ -154,11 +154,12 @@ class LimbTotal:
         return convert(pl.struct(*self.states(name)), pl.Int64(), joined)
 
     def unfit(self, name: str) -> pl.Expr | None:
-        """Of integers, whether the upper limb and what the lower one carries leave 32 bits."""
+        """Of integers, what is to be said if the upper limb and what the lower one carries leave 32 bits."""
         if self.scale is not None:
             return None
         low, high = map(pl.col, self.states(name))
-        return ~(high + low // _LIMB).is_between(-(2**31), 2**31 - 1)
+        fits = (high + low // _LIMB).is_between(-(2**31), 2**31 - 1)
+        return pl.when(~fits).then(pl.lit("the sum does not fit into 64 bits"))
 
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double; of decimals a DECIMAL with four more digits, half away from zero, as in Spark."""
