@@ -57,6 +57,17 @@ def test_no_value_makes_an_expression_of_times_fail_nor_a_result(rows: list[tupl
     assert len(json_rows(made)) == len(rows)
 
 
+UNITS_US = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
+
+
+@given(st.lists(LONGS, min_size=1, max_size=40))
+def test_times_that_64_bits_do_not_reach_are_null_and_no_others(counts: list[int]) -> None:
+    frame = pl.DataFrame({"b": counts}, schema={"b": pl.Int64})
+    for name, unit_us in UNITS_US.items():
+        made = frame.select(compiled(f"{name}(b)").expr.cast(pl.Int64)).to_series().to_list()
+        assert made == [at if -(2**63) <= (at := count * unit_us) < 2**63 else None for count in counts]
+
+
 @given(st.lists(st.tuples(st.datetimes(), st.integers(-18 * 60, 18 * 60), st.integers(0, 12)), max_size=8))
 def test_times_that_programs_write_are_read(written: list[tuple[datetime, int, int]]) -> None:
     texts, times = [], []

@@ -35,6 +35,8 @@ EXACT = [
     "SELECT f, stddev(i) AS a, variance(j) AS b, var_pop(d) AS c, stddev_pop(b) AS e FROM rows GROUP BY f",
     "SELECT f, collect_set(i) AS a, collect_set(dt) AS b, collect_set(tm) AS c FROM rows GROUP BY f",
     "SELECT g, count(*) FILTER (WHERE f) AS n, count(i, j) FILTER (WHERE f) AS m FROM rows GROUP BY g ORDER BY n DESC",
+    "SELECT f, max(timestamp_seconds(b)) AS a, min(timestamp_millis(b)) AS c, max(timestamp_micros(b)) AS e FROM rows "
+    "GROUP BY f",
     "SELECT count(DISTINCT s) AS n FROM rows WHERE i = 123456",
     "SELECT s, count(DISTINCT t) AS n FROM rows GROUP BY s HAVING count(DISTINCT t) > 1 ORDER BY n DESC, s LIMIT 5",
 ]
