@@ -1,6 +1,6 @@
 """The bookkeeping of one source: where every line that was read ended up, and what was odd about some of them.
 
-Owns the conservation law read = parsed + rejected + filtered. It does not own *why* a line was rejected; the
+Owns the conservation law read = parsed + rejected + filtered + headers. It does not own *why* a line was rejected; the
 formats decide that and hand the reason along in `Parsed.rejects`.
 """
 
@@ -28,17 +28,21 @@ class _Tally(msgspec.Struct, frozen=True):
 
 
 class Counters(_Tally, frozen=True):
-    """Lines by their end; each line read is in exactly one of the other three."""
+    """Lines by their end; each line read is in exactly one of the others.
+
+    `headers` say what the lines behind them are made of, and are no events themselves.
+    """
 
     read: int = 0
     parsed: int = 0
     rejected: int = 0
     filtered: int = 0
+    headers: int = 0
 
     @property
     def balanced(self) -> bool:
         """Tell whether every line read has exactly one end."""
-        return self.read == self.parsed + self.rejected + self.filtered
+        return self.read == self.parsed + self.rejected + self.filtered + self.headers
 
 
 class Oddities(_Tally, frozen=True):

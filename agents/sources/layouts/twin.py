@@ -123,6 +123,7 @@ def decoded(program: bytes) -> tuple[Program, list[int]]:
                 after=text(),
                 quoted=bool(flags & 1),
                 pads=bool(flags & 2),
+                cell=bool(flags & 4),
                 notations=tuple(Notation("", text().decode(), "") for _ in range(notations)),
             )
         )
