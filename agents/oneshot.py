@@ -22,6 +22,7 @@ from elf.agents.language.dialect import refused
 from elf.agents.language.iteration import check_size
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
@@ -121,7 +122,7 @@ def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, 
 
     Where all lines but `rejected` ones were skipped unparsed, its first lines tell.
     """
-    if ends.parsed or not ends.read:
+    if ends.parsed or ends.read == ends.headers:
         return None
     if ends.filtered:
         front = file.front()
@@ -139,8 +140,9 @@ def _gathered(plan: Plan, parser: Format, files: Sequence[Input]) -> Iterator[Ga
     """Yield what the lines of each file are, as many at a time as are worth it."""
     lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
     for file in files:
+        carrying = Carrying(parser.carrier)
         for chunk in file.chunks(CHUNK_BYTES):
-            lines.add(file.name, chunk)
+            lines.add(file.name, chunk, carrying.before(chunk))
             if lines.is_enough:
                 yield from lines.take()
     yield from lines.take()

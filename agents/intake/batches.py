@@ -65,10 +65,10 @@ class Gathering:
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
 
-    def add(self, log: str, chunk: bytes) -> None:
-        """Take the next whole lines of a log."""
+    def add(self, log: str, chunk: bytes, carried: Sequence[bytes] = ()) -> None:
+        """Take the next whole lines of a log; `carried` as for `Format.keep`."""
         lines = self._logs.setdefault(log, _Lines(len(self._ways)))
-        for part in keep_whatever(self._format, chunk, self._literals, self._redacted):
+        for part in keep_whatever(self._format, chunk, self._literals, self._redacted, carried):
             lines.kept.append(part)
             lines.kept_bytes += part.memory_bytes
             self._kept_bytes += part.memory_bytes

@@ -237,7 +237,7 @@ class Pump:
         ways = self.workers.parsings(self.columns if self._archive is not None else {})
         lines = Gathering(self.format, texts, [way.columns for way in ways], self._chunk_bytes, self._redactor.message)
         while chunk is not None:
-            lines.add(chunk.stream, chunk.data)
+            lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough
             chunk = None if is_enough else self._next_chunk(first=False)
         for stream, (first, *others) in lines.take():

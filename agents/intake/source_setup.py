@@ -78,7 +78,7 @@ def make_pump(
     limits = {os.path.abspath(push.path): push.readable}
     pump = Pump(
         settings,
-        Tail(patterns, start=source.start, now_ms=clock.up_ms, limits=limits),
+        Tail(patterns, start=source.start, now_ms=clock.up_ms, limits=limits, carrier=format.carrier),
         format,
         checkpoints,
         archive,

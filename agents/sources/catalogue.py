@@ -145,6 +145,11 @@ LAYOUTS = {
     ),
 }
 
+#: Formats whose header lines name the columns.
+HEADED = ("w3c", "cloudfront")
+#: Those of them that are told by a name in their headers, so that no other format is meant.
+SIGNED = ("cloudfront",)
+
 #: Wrappers: the last field of each is a line of another format, or a text.
 WRAPPERS = {
     "syslog": (
@@ -164,6 +169,7 @@ ALIASES = {
     "awsalb": "alb",
     "awselb": "elb",
     "awss3": "s3",
+    "iis": "w3c",
     "traefikclf": "traefik",
     "traefik-clf": "traefik",
 }
@@ -172,7 +178,7 @@ ALIASES = {
 def canonical(name: str) -> str:
     """Return the name of a format by any of its names, in any case; the name itself if it is none."""
     shape = _shape(name)
-    return next((known for known in LAYOUTS if _shape(known) == shape), ALIASES.get(shape, name))
+    return next((known for known in (*LAYOUTS, *HEADED) if _shape(known) == shape), ALIASES.get(shape, name))
 
 
 def _shape(name: str) -> str:

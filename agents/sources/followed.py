@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from elf.agents.sources.carried import Carried, Carrier, lines_of
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.agents.sources.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
 from elf.agents.sources.rotation import (
@@ -23,6 +24,8 @@ from elf.agents.sources.rotation import (
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
+#: Looked through at a time for lines that others need: more than any line has.
+_SCANNED_BYTES = 2 * LINE_BYTES_MAX
 
 
 class TruncatedError(Exception):
@@ -40,10 +43,17 @@ class CutShortError(Exception):
 class Followed:
     """A file, open or not, with its place."""
 
-    def __init__(self, seen: Seen, position: Position | None = None, limit: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        seen: Seen,
+        position: Position | None = None,
+        limit: Callable[[], int] | None = None,
+        carrier: Carrier | None = None,
+    ) -> None:
         """Follow a file from its front, or from the place where a former run, or a copy of it, was read to.
 
-        With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to.
+        With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to. The
+        `carrier` knows which lines those behind them need.
         """
         self.path = seen.path
         self.key = seen.key
@@ -53,6 +63,12 @@ class Followed:
         self.done = position.done if position else False
         self.rotated_ms: int | None = None
         self._limit = limit
+        self._carrier = carrier
+        #: Lines that those behind the offset need, and where they are said to be while nobody has read them.
+        self._carried: tuple[Carried, ...] | None = None if position else ()
+        self._carried_at = position.carried if position else None
+        #: Lines that those need that were handed out last.
+        self.carried: tuple[bytes, ...] = ()
         #: Not opened yet since a former run read it.
         self._restored = position is not None
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
@@ -84,7 +100,13 @@ class Followed:
             before=self._before_digest if self._before is None else digest(self._before),
             in_line=self.in_line,
             done=self.done,
+            carried=self._places_carried(),
         )
+
+    def _places_carried(self) -> tuple[int, ...] | None:
+        if self._carrier is None or self._carried is None:
+            return self._carried_at
+        return tuple(each.at for each in self._carried)
 
     @property
     def waiting(self) -> bool:
@@ -128,7 +150,23 @@ class Followed:
             count = min(BEFORE_BYTES, self.offset)
             self._before = reader.read_at(self.offset - count, count)
         self._restored = False
+        if self._carried is None and self._carrier is not None:
+            self._carried = self._read_carried(reader)
         return reader
+
+    def _read_carried(self, reader: Reader) -> tuple[Carried, ...]:
+        """Read the lines that those behind the offset need. O(text before it), unless it is known where they are."""
+        assert self._carrier is not None
+        if self._carried_at is not None:
+            whole = (reader.read_at(at, min(LINE_BYTES_MAX + 1, self.offset - at)) for at in self._carried_at)
+            lines = (text[: text.find(b"\n") + 1] or text for text in whole)
+            return tuple(map(Carried, self._carried_at, lines))
+        carried, at = tuple[Carried, ...](), 0
+        while text := reader.read_at(at, min(_SCANNED_BYTES, self.offset - at)):
+            end = text.rfind(b"\n") + 1
+            carried = self._carrier.behind(carried, text[:end], at) if end else carried
+            at += end or len(text)
+        return carried
 
     def _take(self, reader: Reader) -> None:
         self.reader = reader
@@ -181,12 +219,15 @@ class Followed:
         count = min(BEFORE_BYTES, offset)
         self._before = reader.read_at(offset - count, count)
         self.offset = offset
+        self._carried_at = None
+        self._carried = None if self._carrier is None else self._read_carried(reader)
         self.in_line = self._before[-1:] not in (b"", b"\n")
 
     def begin_anew(self) -> int:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
+        self._carried = ()
         self.in_line = False
         self.head = (digest(b""), 0)
         self._before = b""
@@ -224,8 +265,13 @@ class Followed:
             if not used and bytes_max <= LINE_BYTES_MAX and len(text) >= bytes_max:
                 bytes_max = LINE_BYTES_MAX + 1
                 continue
+            at = self.offset
             self._advance(reader, text, used)
             if lines:
+                if self._carrier is not None:
+                    before = self._carried or ()
+                    self.carried = lines_of(before)
+                    self._carried = self._carrier.behind(before, lines, at)
                 self._unchanged = None
                 return lines
             if not used:

@@ -58,6 +58,8 @@ class LayoutLines:
         ConfigError: a layout has no time, and the like.
     """
 
+    carrier = None
+
     def __init__(self, name: str, layouts: Sequence[Layout], times: Times, *, absolute: bool = False) -> None:
         self.name = name
         self._reader = Reader(layouts, absolute=absolute)
@@ -81,7 +83,7 @@ class LayoutLines:
         """Whether the parts of a request are all made of it."""
         return self._reader.derives_all
 
-    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
         prefilter = Prefilter(literals, escape=None)  # values are as logged
         return prefilter.keep(clean(chunk, prefilter.word))

@@ -75,6 +75,10 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
         if isinstance(format, JsonLines):
             return f"their field {format.time!r} is no time; name the field that has it with {time_option}"
         return "their time is none"
+    if reason == "no_header":
+        return "no line before them names their columns"
+    if reason == "header":
+        return f"the header above them is none that {format.name!r} can be read by"
     if reason == "line_too_long":
         return "they are longer than 1 MiB"
     # Only here: agents without access logs do without them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
@@ -92,7 +92,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
 def fitting(format: Format, sample: bytes) -> Guess:
     """Return how many lines fit a format."""
     lines = _lines(sample)
-    return Guess((format.name,), _fits(format, lines) if lines else 0, len(lines))
+    return _guessed(format, lines) if lines else Guess((format.name,), 0, 0)
 
 
 def _lines(sample: bytes) -> list[bytes]:
@@ -107,7 +107,7 @@ def _lines(sample: bytes) -> list[bytes]:
 def _names() -> list[str]:
     """Name every format of layouts, in every wrapper, too."""
     wrapped = [f"{wrapper}+{name}" for wrapper in WRAPPERS for name, each in LAYOUTS.items() if not each.twin]
-    return [*LAYOUTS, *wrapped, *WRAPPERS]
+    return [*LAYOUTS, *wrapped, *WRAPPERS, *HEADED]
 
 
 def _fits(format: Format, lines: Sequence[bytes]) -> int:
@@ -115,7 +115,13 @@ def _fits(format: Format, lines: Sequence[bytes]) -> int:
 
 
 def _guess(name: str, lines: Sequence[bytes]) -> Guess:
-    return Guess((name,), _fits(make_format(name, zone=UTC), lines), len(lines))
+    return _guessed(make_format(name, zone=UTC), lines)._replace(names=(name,))
+
+
+def _guessed(format: Format, lines: Sequence[bytes]) -> Guess:
+    """Return how many of the lines that are no headers fit."""
+    ends = parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters
+    return Guess((format.name,), ends.parsed, ends.read - ends.headers)
 
 
 def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
@@ -134,6 +140,8 @@ def _rank(guess: Guess) -> tuple[int, int]:
         return guess.fits, 0
     if guess.names[0] in WRAPPERS:
         return guess.fits, 1
+    if guess.names[0] in SIGNED:
+        return guess.fits, 4
     return guess.fits, 3 if "+" in guess.names[0] else 2
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from elf.agents.host.clock import monotonic_ms
 from elf.agents.sources import rotation
+from elf.agents.sources.carried import Carrier
 from elf.agents.sources.families import family_on_disk, live_paths
 from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
 from elf.agents.sources.identity import holds, is_copy_of, is_older_copy, readable
@@ -32,12 +33,16 @@ _READS_PER_LOOK = 16
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not."""
+    """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not.
+
+    `carried` are lines before them in their file that they need to be understood.
+    """
 
     data: bytes
     path: str
     position_after: Position
     stream: str
+    carried: tuple[bytes, ...] = ()
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -66,6 +71,7 @@ class Tail:
         rotate_wait_ms: how long a rotated file is watched after its end.
         now_ms: clock for that; any origin.
         limits: path -> how many bytes of the file there are to read; for files of our own, which are only appended to.
+        carrier: knows which lines those behind them need.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class Tail:
         rotate_wait_ms: int = ROTATE_WAIT_MS,
         now_ms: Callable[[], int] = monotonic_ms,
         limits: Mapping[str, Callable[[], int]] | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
         self._patterns = [os.path.abspath(pattern) for pattern in patterns]
@@ -83,6 +90,7 @@ class Tail:
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         self._limits = limits or {}
+        self._carrier = carrier
         #: All files are our own: nobody but we write them.
         self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._limits}
         self.at_end = False
@@ -180,7 +188,7 @@ class Tail:
                 data = self._read(file, live, bytes_max, final)
                 if data:
                     self._turn = (self._turn + step + 1) % len(families)
-                    return Chunk(data, file.path, file.position, live)
+                    return Chunk(data, file.path, file.position, live, file.carried)
         return None
 
     def _read(self, file: Followed, live: str, bytes_max: int, final: bool) -> bytes:
@@ -349,7 +357,7 @@ class Tail:
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path))
+        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path), self._carrier)
         return file
 
     def _skip(self, file: Followed, done: bool) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,6 +16,8 @@ from elf.cli.spark import PANEL
 if TYPE_CHECKING:
     from elf.agents.sources.format import Format
     from elf.agents.sources.inputs import Input
+    from elf.agents.sources.layouts.layout import Field
+    from elf.agents.sources.layouts.misfit import Misfit
     from elf.cli.recognised import Reading
 
 #: Lines that do not fit are told of by the field where they stop, of so many of these.
@@ -45,8 +48,8 @@ def sample(
     (found,) = find_inputs([file]).files
     reading = reading_of([found], formats, time, hints=False)
     format = format_of(reading, zone)
-    lines = [line.rstrip(b"\r") for line in found.front().split(b"\n") if line.strip()]
-    fitting = [line for line in lines if _fits(format, line)]
+    lines = _lines(format, found)
+    fitting = [each for each in lines if each.fits]
     if fitting:
         _show(format, fitting[0], as_json)
     say(f"{len(fitting)} of {len(lines)} lines fit {format.name}")
@@ -56,22 +59,56 @@ def sample(
     say(_settings(found, reading, time_zone))
 
 
-def _fits(format: Format, line: bytes) -> bool:
+class _Line(NamedTuple):
+    """A line that is no header; its number, and the lines before it that it needs."""
+
+    number: int
+    line: bytes
+    carried: Sequence[bytes]
+    fits: bool
+
+
+def _lines(format: Format, file: Input) -> list[_Line]:
+    from elf.agents.sources.carried import Carrying
     from elf.agents.sources.format import parse_chunk
 
-    return parse_chunk(format, line, {}).counters.parsed == 1
+    found, carrying = list[_Line](), Carrying(format.carrier)
+    for number, line in enumerate((line for line in file.front().split(b"\n") if line.strip()), 1):
+        carried = carrying.before(line + b"\n")
+        ends = parse_chunk(format, line, {}, carried=carried).counters
+        if not ends.headers:
+            found.append(_Line(number, line.rstrip(b"\r"), carried, ends.parsed == 1))
+    return found
 
 
-def _show(format: Format, line: bytes, as_json: bool) -> None:
-    """Print a line's fields: where each is, its column, kind and value."""
+def _taken_apart(format: Format, each: _Line) -> list[tuple[Field, int, int]] | None:
+    """Return the fields of a line; None if the format has none."""
+    from elf.agents.sources.headed_lines import HeadedLines
     from elf.agents.sources.layout_lines import LayoutLines
 
+    if isinstance(format, HeadedLines):
+        return format.taken_apart(each.line, each.carried)
+    return format.taken_apart(each.line) if isinstance(format, LayoutLines) else None
+
+
+def _misfit(format: Format, each: _Line) -> Misfit | None:
+    from elf.agents.sources.headed_lines import HeadedLines
+    from elf.agents.sources.layout_lines import LayoutLines
+
+    if isinstance(format, HeadedLines):
+        return format.misfit(each.line, each.carried)
+    return format.misfit(each.line) if isinstance(format, LayoutLines) else None
+
+
+def _show(format: Format, shown: _Line, as_json: bool) -> None:
+    """Print a line's fields: where each is, its column, kind and value."""
     rows: list[tuple[str | int, ...]]
-    if isinstance(format, LayoutLines):
+    line, fields = shown.line, _taken_apart(format, shown)
+    if fields is not None:
         names: tuple[str, ...] = ("bytes", "column", "kind", "value")
         rows = [
             (f"{begin}-{end}", field.column, field.shown.partition(" (")[2].rstrip(")"), line[begin:end].decode())
-            for field, begin, end in format.taken_apart(line)
+            for field, begin, end in fields
         ]
     else:
         import msgspec
@@ -85,18 +122,14 @@ def _show(format: Format, line: bytes, as_json: bool) -> None:
         console().print(table_of(names, rows))
 
 
-def _say_stops(format: Format, lines: list[bytes]) -> None:
+def _say_stops(format: Format, lines: list[_Line]) -> None:
     """Say where lines stop to fit, those that stop at one field together."""
-    from elf.agents.sources.layout_lines import LayoutLines
-
-    if not isinstance(format, LayoutLines):
-        return
     counts, first = Counter[str](), dict[str, str]()
-    for number, line in enumerate(lines, 1):
-        misfit = format.misfit(line)
+    for each in lines:
+        misfit = _misfit(format, each)
         if misfit is not None:
             counts[misfit.where] += 1
-            first.setdefault(misfit.where, f"line {number} {misfit.shown(line)}")
+            first.setdefault(misfit.where, f"line {each.number} {misfit.shown(each.line)}")
     for where, count in counts.most_common(_STOPS_MAX):
         others = f" ({count} lines do)" if count > 1 else ""
         say(f"{first[where]}{others}")

@@ -166,9 +166,9 @@ def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
         outputs: of the columns that are wanted, which of the outputs each is.
 
     The bytes, little endian: steps (u16), slots (u16), is open (u8); of each slot its output (i16); of each step: op,
-    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads, 4 cell), number of notations (u8), a bitmap of its
-    stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after, and
-    the pattern of each notation.
+    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads, 4 cell), number of notations (u8), a bitmap of
+    its stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after,
+    and the pattern of each notation.
     """
     parts = [HEADER.pack(len(program.steps), len(program.slots), program.is_open)]
     for field in program.slots:

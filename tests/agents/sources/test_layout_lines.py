@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import pathlib
 import random
 import re
@@ -23,7 +22,7 @@ from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.kinds import KINDS
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.agents.sources.times.notations import NOTATIONS
-from tests.agents.sources.format_files import formats, layouts, sample_lines
+from tests.agents.sources.format_files import formats, layouts, rows, sample_lines
 
 UTC = zoneinfo.ZoneInfo("UTC")
 NOW_MS = 1_795_683_600_000
@@ -37,12 +36,6 @@ def made(name: str, zone: str = "UTC") -> Format:
 
 def parsed_lines(format: Format, *lines: str) -> Parsed:
     return parse_chunk(format, "".join(line + "\n" for line in lines).encode(), format.columns or {})
-
-
-def rows(parsed: Parsed) -> list[dict[str, Any]]:
-    epoch = datetime.datetime(1970, 1, 1)
-    millisecond = datetime.timedelta(milliseconds=1)
-    return [row | {"ts": (row["ts"] - epoch) // millisecond} for row in parsed.events.to_dicts()]
 
 
 def is_as(row: dict[str, Any], expected: dict[str, Any]) -> bool:

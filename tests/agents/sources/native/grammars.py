@@ -193,10 +193,8 @@ def value_of(field: Field, rng: random.Random) -> str:
         return pads + rng.choice(list(_VALUES.values()))(rng)
     if chance < 0.05:
         return pads + _odd(rng, 6)
-    if field.kind is Kind.TIME:
-        text = time_text(rng.choice(field.notations), rng)
-    else:
-        text = _VALUES[field.kind](rng)
+    is_time = field.kind is Kind.TIME
+    text = time_text(rng.choice(field.notations), rng) if is_time else _VALUES[field.kind](rng)
     return pads + (_cell(text, rng) if field.cell else text)
 
 
