@@ -60,11 +60,33 @@ def run(engine: str, query: str, path: Path) -> tuple[Run, str]:
     return cost, json.dumps(json.loads(output))
 
 
+def made(query: str, *sizes: int) -> list[Path]:
+    """Make a query's logs of these many lines, unless they are there.
+
+    In a process of its own: a child starts with its parent's peak memory in the kernel's books.
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.map(MAKERS[query], sizes)
+
+
+def few_lines(path: Path) -> Path:
+    """Return a log of the first lines of one, for what an engine costs before it has read anything."""
+    few = path.with_name(f"few-{path.name}")
+    if not few.exists():
+        with path.open("rb") as lines:
+            few.write_bytes(b"".join(itertools.islice(lines, WARM_LINES)))
+    return few
+
+
+def compile_packages() -> None:
+    """Compile elf's modules, as an installation does for every package."""
+    for package in PACKAGES:
+        compileall.compile_dir(HERE.parent / package, quiet=1)
+
+
 def measure(query: str, sizes: tuple[int, int], repeats: int) -> dict[str, dict[int, list[Run]]]:
     """Run all engines in turn over a short and a long file; all must give the same result."""
-    # Made in a process of its own: a child starts with its parent's peak memory in the kernel's books.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        paths = dict(zip(sizes, pool.map(MAKERS[query], sizes), strict=True))
+    paths = dict(zip(sizes, made(query, *sizes), strict=True))
     runs: dict[str, dict[int, list[Run]]] = {engine: {n: [] for n in sizes} for engine in ENGINES[query]}
     for repeat in range(repeats):
         for lines, path in paths.items():
@@ -86,11 +108,7 @@ def _warm(engine: str, query: str, path: Path, short: Path) -> None:
     A virtual machine takes back what was not touched for seconds. Who runs after a slow engine would pay for that, and
     who runs next would not.
     """
-    few = short.with_name(f"few-{short.name}")
-    if not few.exists():
-        with short.open("rb") as lines:
-            few.write_bytes(b"".join(itertools.islice(lines, WARM_LINES)))
-    run(engine, query, few)
+    run(engine, query, few_lines(short))
     with path.open("rb") as text:
         while text.read(1 << 20):
             pass
@@ -129,8 +147,7 @@ def main() -> None:
     parser.add_argument("--queries", nargs="+", choices=sorted(MAKERS), default=["topk", "count", "paths"])
     args = parser.parse_args()
     sizes = (args.lines, 2 * args.lines)
-    for package in PACKAGES:
-        compileall.compile_dir(HERE.parent / package, quiet=1)
+    compile_packages()
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}")
     kept = True
     rates = {}

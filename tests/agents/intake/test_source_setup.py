@@ -11,7 +11,7 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
-from elf.agents.intake.source_setup import describe_columns, make_pump, make_redactor
+from elf.agents.intake.source_setup import describe_columns, make_pump, make_redactor, source_format
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
@@ -118,7 +118,7 @@ def test_a_key_for_hashes_must_be_there_and_long(tmp_path: pathlib.Path) -> None
     for path, said in ((short, "has less than 16 bytes; `elf keygen"), (tmp_path / "none", "cannot be read: No such")):
         source = SourceConfig(privacy=PrivacySection(ip="hash", key_file=str(path)))
         with pytest.raises(ConfigError, match=f"sources.access.privacy.key_file = .* {said}"):
-            make_redactor("access", source, make_format("access", source))
+            make_redactor("access", source, source_format("access", source))
 
 
 def test_addresses_hash_alike_at_all_agents(tmp_path: pathlib.Path) -> None:
