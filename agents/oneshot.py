@@ -25,7 +25,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.inference import infer
 from elf.agents.sources.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.misfits import NO_OBJECTS, advice
 from elf.agents.worker.poison import insert_whatever, parse_whatever
@@ -191,7 +191,7 @@ def _types(
     missing = [name for name in read if name.lower() not in lowered]
     fields: Sequence[str] = list(known)
     if missing and parser.columns is None:
-        inferred = infer_columns(_sample(files), missing)
+        inferred = infer(parser, _sample(files), missing)
         known, fields = {**inferred.columns, **known}, sorted({*inferred.fields, *known})
     lowered = {name.lower() for name in known}
     for name in missing:

@@ -25,7 +25,8 @@ from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths, matched_files
 from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.carried import Carrier, lines_of
+from elf.agents.sources.inference import infer
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import look_at, open_reader
@@ -176,7 +177,7 @@ def describe_columns(name: str, source: SourceConfig, push_log: pathlib.Path, na
     if format.columns is not None:
         return {"columns": {column: kind.ddl for column, kind in declared.items()}, "fields": list(declared)}
     asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
-    inferred = infer_columns(_sample([source.path, glob.escape(str(push_log))]), asked)
+    inferred = infer(format, _sample([source.path, glob.escape(str(push_log))], format.carrier), asked)
     known = {**inferred.columns, **declared}
     return {
         "columns": {column: kind.ddl for column, kind in known.items()},
@@ -184,8 +185,8 @@ def describe_columns(name: str, source: SourceConfig, push_log: pathlib.Path, na
     }
 
 
-def _sample(patterns: Iterable[str]) -> bytes:
-    """Return the last whole lines of the newest file that has any."""
+def _sample(patterns: Iterable[str], carrier: Carrier | None = None) -> bytes:
+    """Return the last whole lines of the newest file that has any, behind those of its front that they need."""
     found = {path for pattern in patterns if pattern for path in matched_files(pattern)}
     files = []
     # Any of them may be rotated away meanwhile, or be out of reach; the others tell the columns as well.
@@ -194,14 +195,16 @@ def _sample(patterns: Iterable[str]) -> bytes:
             files.append(look_at(path))
     for file in sorted(files, key=lambda file: file.mtime_ns, reverse=True):
         with contextlib.suppress(OSError):
-            lines = _last_lines(file.path)
+            lines = _last_lines(file.path, carrier)
             if lines:
                 return lines
     return b""
 
 
-def _last_lines(path: str) -> bytes:
+def _last_lines(path: str, carrier: Carrier | None = None) -> bytes:
     """Return the last whole lines of a file, or the first of one that is not plain.
+
+    What they need of lines before them is looked for at the file's front only: a sample need not be all.
 
     Raises:
         OSError: it cannot be read.
@@ -209,6 +212,8 @@ def _last_lines(path: str) -> bytes:
     with contextlib.closing(open_reader(path)) as reader:
         begin = max(0, os.fstat(reader.fd).st_size - SAMPLE_BYTES) if reader.is_plain else 0
         text = reader.read_at(begin, SAMPLE_BYTES)
+        front = reader.read_at(0, SAMPLE_BYTES) if begin and carrier is not None else b""
     if begin:
         text = text[text.find(b"\n") + 1 :]
-    return text[: text.rfind(b"\n") + 1]
+    carried = carrier.behind((), front[: front.rfind(b"\n") + 1], 0) if carrier is not None else ()
+    return b"".join(lines_of(carried)) + text[: text.rfind(b"\n") + 1]

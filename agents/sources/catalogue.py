@@ -146,9 +146,9 @@ LAYOUTS = {
 }
 
 #: Formats whose header lines name the columns.
-HEADED = ("w3c", "cloudfront")
+HEADED = ("w3c", "cloudfront", "gcs", "csv")
 #: Those of them that are told by a name in their headers, so that no other format is meant.
-SIGNED = ("cloudfront",)
+SIGNED = ("cloudfront", "gcs")
 
 #: Wrappers: the last field of each is a line of another format, or a text.
 WRAPPERS = {
@@ -170,6 +170,8 @@ ALIASES = {
     "awselb": "elb",
     "awss3": "s3",
     "iis": "w3c",
+    "cloudstorage": "gcs",
+    "tsv": "csv",
     "traefikclf": "traefik",
     "traefik-clf": "traefik",
 }

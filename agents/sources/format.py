@@ -103,7 +103,7 @@ def make_format(
         spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
             layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
             several but `json` the first that fits a line is its own.
-        time: for json, the field that holds the event time.
+        time: for json and csv, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
 
@@ -125,7 +125,7 @@ def make_format(
     if alone:
         from elf.agents.sources.headed.named import headed_lines
 
-        return headed_lines(alone[0], now_ms)
+        return headed_lines(alone[0], time, zone, now_ms)
     for each in specs:
         if not is_known(each):
             known = ["json", *LAYOUTS, *HEADED, *WRAPPERS]

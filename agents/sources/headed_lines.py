@@ -104,6 +104,13 @@ class HeadedLines:
         )
         return Parsed(events, counters, rejects.sample(), oddities + lines.oddities, mistyped)
 
+    def names_in(self, sample: bytes) -> Sequence[str]:
+        """Return the names of all columns that the headers in some lines name, each once."""
+        lines = clean(sample)
+        headers = [_line(lines, number) for number in self._heading.headers(lines.data, lines.ends, b"")]
+        readers = [reader for header in headers if isinstance(reader := self._reader(header), LayoutLines)]
+        return list(dict.fromkeys(name for reader in readers for name in reader.columns))
+
     def taken_apart(self, line: bytes, carried: Sequence[bytes] = ()) -> list[tuple[Field, int, int]]:
         """Return the columns of a row that fits, and where each value is; see `LayoutLines.taken_apart`."""
         reader = self._reader(self._header_of(carried))

@@ -13,17 +13,15 @@ from elf.agents.sources.catalogue import HEADED, LAYOUTS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.times.fields import TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
 
 #: So much of a file is looked at, and so many lines of it.
 SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
 #: Layouts of one file are at most so many.
 _COVER_MAX = 3
-#: Fields of objects that may hold the event time, the likeliest first.
-TIME_FIELDS = (
-    *("ts", "time", "timestamp", "@timestamp", "datetime", "date", "time_iso8601", "time_local", "msec"),
-    *("StartUTC", "EdgeStartTimestamp"),
-)
+#: Formats whose lines name their columns: others are meant where these fit, too.
+_GENERAL = ("json", "csv")
 JSON = "json"
 
 
@@ -136,7 +134,7 @@ def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
 
 def _rank(guess: Guess) -> tuple[int, int]:
     """Rank by how many lines fit; then a line in a wrapper is more than a line, and a line more than an object."""
-    if guess.names == (JSON,):
+    if guess.names[0] in _GENERAL:
         return guess.fits, 0
     if guess.names[0] in WRAPPERS:
         return guess.fits, 1

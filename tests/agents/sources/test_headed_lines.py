@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format, parse_chunk
 from tests.agents.sources.format_files import formats, rows
@@ -15,10 +16,11 @@ def made(name: str):
     return make_format(name, now_ms=lambda: NOW_MS)
 
 
-@pytest.mark.parametrize("name", ["w3c", "cloudfront"])
+@pytest.mark.parametrize("name", ["w3c", "cloudfront", "gcs", "csv"])
 def test_samples_become_what_they_have_to(name: str) -> None:
     format, samples = made(name), formats()[name]["samples"]
-    parsed = parse_chunk(format, "".join(s["line"] + "\n" for s in samples).encode(), format.columns or {})
+    columns = format.columns or dict.fromkeys(("status", "path", "note"), SqlType.STRING)
+    parsed = parse_chunk(format, "".join(s["line"] + "\n" for s in samples).encode(), columns)
     expected = [sample["expect"] for sample in samples if sample["expect"]]
     print(parsed.rejects)
     assert parsed.counters == Counters(len(samples), len(expected), headers=len(samples) - len(expected))
