@@ -23,9 +23,9 @@ from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig
+from elf.agents.sources.carried import Carrier, lines_of
 from elf.agents.sources.families import live_paths, matched_files
 from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.carried import Carrier, lines_of
 from elf.agents.sources.inference import infer
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor

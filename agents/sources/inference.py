@@ -59,9 +59,7 @@ def infer_texts(format: Format, sample: bytes, names: Iterable[str]) -> Inferred
     texts = parse_chunk(format, first, dict.fromkeys(asked, SqlType.STRING)).events
     found = {name: type_of(texts[name]) for name in asked}
     known = {name: kind for name, kind in found.items() if kind is not None}
-    missing = {
-        name: _missing(name, fields, texts.height, is_null=name in found) for name in names if name not in known
-    }
+    missing = {name: _missing(name, fields, texts.height, is_null=name in found) for name in names if name not in known}
     return Inferred(known, missing, tuple(sorted(fields)))
 
 
