@@ -86,6 +86,8 @@ class Table:
             of_uri = dict.fromkeys(("path", "query"), SqlType.STRING)
             self.columns = {field.column: field.type for field in fields} | of_uri
         self.addresses = frozenset(field.column for field in fields if field.kind in _ADDRESSES)
+        #: The lines that were asked for last, the header above them, and what there is.
+        self._looked_at: tuple[bytes, bytes, list[tuple[int, int]]] = (b"", b"", [])
         # A name among other values, between quotes or not.
         names = b"|".join(re.escape(name.encode()) for name in self._times)
         self._any_time = re.compile(rb"(?:^|(?<=[,\t\n\"\xbf\0]))(?:" + names + rb")(?=[,\t\r\n\"]|$)")
@@ -158,9 +160,18 @@ class Table:
     def _found(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
         """Return where the headers in some lines begin and end.
 
-        Behind a header the next one has the same name for the time: to look for one name in few surroundings goes at
-        the speed of memory.
+        Behind a header the next one has the same name for the time: one name in few surroundings is found fast. The
+        same lines are asked for twice, by who reads a file and by who reads them.
         """
+        if self._looked_at[0] is text and self._looked_at[1] == current:
+            found = self._looked_at[2]
+            self._looked_at = (b"", b"", [])
+            return found
+        found = self._look_for(text, current)
+        self._looked_at = (text, current, found)
+        return found
+
+    def _look_for(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
         found, at = list[tuple[int, int]](), 0
         while at < len(text):
             places = self._places_of(text, at, current) if current else self._places(text, at)
@@ -178,8 +189,7 @@ class Table:
     def _places_of(self, text: bytes, at: int, header: bytes) -> Iterator[int]:
         """Yield where the name that a header has for the time stands as a value."""
         name, separator = (self._time_of(self.names(header)) or "").encode(), _separator(header).encode()
-        before, behind = (b"\n", separator), (separator, b"\n", b"\r")
-        words = [b'"' + name + b'"', *(left + name + right for left in before for right in behind)]
+        words = [b'"' + name + b'"', b"\n" + name, separator + name]
         if at == 0 and text.startswith(name):
             yield 0
         # The first of each, then the one that comes next of all.
