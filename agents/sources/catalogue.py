@@ -150,6 +150,9 @@ HEADED = ("w3c", "cloudfront", "gcs", "csv")
 #: Those of them that are told by a name in their headers, so that no other format is meant.
 SIGNED = ("cloudfront", "gcs")
 
+#: Formats whose lines are names and values.
+PAIRS = ("ltsv", "logfmt")
+
 #: Wrappers: the last field of each is a line of another format, or a text.
 WRAPPERS = {
     "syslog": (
@@ -180,7 +183,7 @@ ALIASES = {
 def canonical(name: str) -> str:
     """Return the name of a format by any of its names, in any case; the name itself if it is none."""
     shape = _shape(name)
-    return next((known for known in (*LAYOUTS, *HEADED) if _shape(known) == shape), ALIASES.get(shape, name))
+    return next((known for known in (*LAYOUTS, *HEADED, *PAIRS) if _shape(known) == shape), ALIASES.get(shape, name))
 
 
 def _shape(name: str) -> str:

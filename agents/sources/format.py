@@ -103,7 +103,7 @@ def make_format(
         spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
             layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
             several but `json` the first that fits a line is its own.
-        time: for json and csv, the field that holds the event time.
+        time: for json, csv, ltsv and logfmt, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
 
@@ -114,21 +114,21 @@ def make_format(
     if specs == ["json"]:
         return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.catalogue import HEADED, LAYOUTS, WRAPPERS, canonical
+    from elf.agents.sources.catalogue import HEADED, LAYOUTS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    alone = [name for name in map(canonical, specs) if name in ("json", *HEADED)]
+    alone = [name for name in map(canonical, specs) if name in ("json", *HEADED, *PAIRS)]
     if alone and len(specs) > 1:
         raise ConfigError(
             f"{alone[0]} does not go together with other formats: a source of lines of both has to be two"
         )
     if alone:
-        from elf.agents.sources.headed.named import headed_lines
+        from elf.agents.sources.headed.named import headed_lines, pair_lines
 
-        return headed_lines(alone[0], time, zone, now_ms)
+        return (headed_lines if alone[0] in HEADED else pair_lines)(alone[0], time, zone, now_ms)
     for each in specs:
         if not is_known(each):
-            known = ["json", *LAYOUTS, *HEADED, *WRAPPERS]
+            known = ["json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS]
             raise ConfigError(
                 f"unknown format {each!r}{did_you_mean(nearest(each, known))}; use json, "
                 "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"

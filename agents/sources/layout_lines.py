@@ -92,7 +92,7 @@ class LayoutLines:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects, oddities, parts = Rejects(), lines.oddities, []
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for block, ends in _blocks(lines):
+        for block, ends in blocks_of(lines):
             events, odd, unfit = self._events(block, ends, wanted, rejects)
             parts.append(events)
             oddities += odd
@@ -105,7 +105,16 @@ class LayoutLines:
         all_mistyped = {name: np.concatenate(times) for name, times in mistyped.items()}
         return Parsed(events, counters, rejects.sample(), oddities, all_mistyped)
 
-    def taken_apart(self, line: bytes) -> list[tuple[Field, int, int]]:
+    def times_of(self, block: bytes, ends: Ends) -> tuple[npt.NDArray[np.int64], int]:
+        """Return the event time of each line, `NO_TIME` of one that does not fit; and how many came twice in UTC."""
+        found = self._reader.read(block, ends, {})
+        ms = np.full(len(ends), NO_TIME)
+        fitting = np.ones(len(ends), np.bool_)
+        fitting[found.misfits[:, 0]] = False
+        ms[fitting], ambiguous = self._utc(found)
+        return ms, ambiguous
+
+    def taken_apart(self, line: bytes, carried: Sequence[bytes] = ()) -> list[tuple[Field, int, int]]:
         """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
         for program in self._reader.programs:
             with contextlib.suppress(Misfit):
@@ -114,7 +123,7 @@ class LayoutLines:
                 return sorted(found, key=lambda each: each[1])
         return []
 
-    def misfit(self, line: bytes) -> Misfit | None:
+    def misfit(self, line: bytes, carried: Sequence[bytes] = ()) -> Misfit | None:
         """Say where a line stops to fit the layout that it fits furthest; None if it fits one."""
         worst: Misfit | None = None
         for program in self._reader.programs:
@@ -175,7 +184,7 @@ class LayoutLines:
         rejects.add_count(count - len(kept))
 
 
-def _blocks(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
+def blocks_of(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
     """Yield lines in blocks, at least one, and where in each its newlines are."""
     if not len(lines.ends):
         yield b"", lines.ends

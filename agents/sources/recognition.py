@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.catalogue import HEADED, LAYOUTS, SIGNED, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
@@ -21,7 +21,7 @@ SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
 #: Layouts of one file are at most so many.
 _COVER_MAX = 3
 #: Formats whose lines name their columns: others are meant where these fit, too.
-_GENERAL = ("json", "csv")
+_GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
 
 
@@ -105,7 +105,7 @@ def _lines(sample: bytes) -> list[bytes]:
 def _names() -> list[str]:
     """Name every format of layouts, in every wrapper, too."""
     wrapped = [f"{wrapper}+{name}" for wrapper in WRAPPERS for name, each in LAYOUTS.items() if not each.twin]
-    return [*LAYOUTS, *wrapped, *WRAPPERS, *HEADED]
+    return [*LAYOUTS, *wrapped, *WRAPPERS, *HEADED, *PAIRS]
 
 
 def _fits(format: Format, lines: Sequence[bytes]) -> int:

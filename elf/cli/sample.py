@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, cast
 
 import typer
 
@@ -81,34 +81,30 @@ def _lines(format: Format, file: Input) -> list[_Line]:
     return found
 
 
-def _taken_apart(format: Format, each: _Line) -> list[tuple[Field, int, int]] | None:
-    """Return the fields of a line; None if the format has none."""
-    from elf.agents.sources.headed_lines import HeadedLines
-    from elf.agents.sources.layout_lines import LayoutLines
+class _TakesApart(Protocol):
+    """A format whose lines can be taken apart."""
 
-    if isinstance(format, HeadedLines):
-        return format.taken_apart(each.line, each.carried)
-    return format.taken_apart(each.line) if isinstance(format, LayoutLines) else None
+    def taken_apart(self, line: bytes, carried: Sequence[bytes]) -> list[tuple[Field, int, int]]: ...
+
+    def misfit(self, line: bytes, carried: Sequence[bytes]) -> Misfit | None: ...
 
 
-def _misfit(format: Format, each: _Line) -> Misfit | None:
-    from elf.agents.sources.headed_lines import HeadedLines
-    from elf.agents.sources.layout_lines import LayoutLines
+def _of_fields(format: Format) -> _TakesApart | None:
+    """Return a format as one of fields; None if it is JSON."""
+    from elf.agents.sources.json_lines import JsonLines
 
-    if isinstance(format, HeadedLines):
-        return format.misfit(each.line, each.carried)
-    return format.misfit(each.line) if isinstance(format, LayoutLines) else None
+    return None if isinstance(format, JsonLines) else cast(_TakesApart, format)
 
 
 def _show(format: Format, shown: _Line, as_json: bool) -> None:
     """Print a line's fields: where each is, its column, kind and value."""
     rows: list[tuple[str | int, ...]]
-    line, fields = shown.line, _taken_apart(format, shown)
-    if fields is not None:
+    line, of_fields = shown.line, _of_fields(format)
+    if of_fields is not None:
         names: tuple[str, ...] = ("bytes", "column", "kind", "value")
         rows = [
             (f"{begin}-{end}", field.column, field.shown.partition(" (")[2].rstrip(")"), line[begin:end].decode())
-            for field, begin, end in fields
+            for field, begin, end in of_fields.taken_apart(line, shown.carried)
         ]
     else:
         import msgspec
@@ -125,8 +121,9 @@ def _show(format: Format, shown: _Line, as_json: bool) -> None:
 def _say_stops(format: Format, lines: list[_Line]) -> None:
     """Say where lines stop to fit, those that stop at one field together."""
     counts, first = Counter[str](), dict[str, str]()
-    for each in lines:
-        misfit = _misfit(format, each)
+    of_fields = _of_fields(format)
+    for each in lines if of_fields is not None else ():
+        misfit = of_fields.misfit(each.line, each.carried) if of_fields is not None else None
         if misfit is not None:
             counts[misfit.where] += 1
             first.setdefault(misfit.where, f"line {each.number} {misfit.shown(each.line)}")

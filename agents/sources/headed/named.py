@@ -1,4 +1,4 @@
-"""From the name of a format with headers to what reads its lines."""
+"""From the name of a format whose headers, or lines, name the columns to what reads its lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from elf.agents.sources.headed.heading import Heading
 from elf.agents.sources.headed.tables import GCS, Table, notations_for
 from elf.agents.sources.headed_lines import HeadedLines
 from elf.agents.sources.layout_lines import LayoutLines, Times
-from elf.agents.sources.layouts.layout import Layout
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.machine_time import machine_zone
+from elf.agents.sources.pair_lines import PairLines
+from elf.agents.sources.pairs.reading import Style
 from elf.agents.sources.times.fields import time_fields
 from elf.agents.sources.times.notations import NOTATIONS
 from elf.agents.sources.times.zones import UTC
@@ -41,3 +44,19 @@ def headed_lines(name: str, time: str, zone: zoneinfo.ZoneInfo | None, now_ms: C
         return LayoutLines(format, layouts, Times(now_ms, zone or UTC))
 
     return HeadedLines(name, heading, read_by)
+
+
+def pair_lines(name: str, time: str, zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> PairLines:
+    """Make what reads lines of names and values.
+
+    Args:
+        name: of `elf.agents.sources.catalogue.PAIRS`.
+        time: the field with the event time.
+        zone: as for `headed_lines`.
+        now_ms: the clock.
+    """
+    zone = zone or machine_zone()
+    # As one of CSV it may be in brackets.
+    time_field = Field(TIME, Kind.TIME, tuple(notations_for(zone is not None)), cell=True)
+    clock = LayoutLines(name, [Layout((time_field,))], Times(now_ms, zone or UTC))
+    return PairLines(Style[name.upper()], time_fields(time), clock)

@@ -16,6 +16,7 @@ import polars as pl
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
+from elf.agents.sources.layouts.columns import gathered, imported
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
@@ -193,25 +194,15 @@ class _Columns:
         if field.type is SqlType.DOUBLE:
             doubles = np.empty(self._rows, np.float64)
             unfit = self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
-            return _imported(name, nanoarrow.float64(), doubles, valid), unfit
+            return imported(name, nanoarrow.float64(), doubles, valid), unfit
         integers = np.empty(self._rows, np.int64)
         unfit = self._kernels.integers(self._block, spans, integers, valid)
-        return _imported(name, nanoarrow.int64(), integers, valid), unfit
+        return imported(name, nanoarrow.int64(), integers, valid), unfit
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
-        offsets, valid = np.empty(self._rows + 1, np.int64), np.empty((self._rows + 7) // 8, np.uint8)
-        data, nulls = self._kernels.gather(self._block, spans, offsets, valid)
-        buffers = [valid if nulls else None, offsets, data]
-        array = nanoarrow.c_array_from_buffers(nanoarrow.large_string(), self._rows, buffers, null_count=nulls)
-        texts = pl.Series(array).alias(name)
+        texts, data = gathered(self._kernels, name, self._block, spans)
         # A value that is not between quotes has none.
         return texts.str.replace_all('""', '"', literal=True) if self._has_cells and b'""' in data else texts
-
-
-def _imported(
-    name: str, kind: nanoarrow.Schema, values: npt.NDArray[np.generic], valid: npt.NDArray[np.uint8]
-) -> pl.Series:
-    return pl.Series(nanoarrow.c_array_from_buffers(kind, len(values), [valid, values])).alias(name)
 
 
 def _fill(found: dict[str, Spans], parts: Mapping[str, Spans]) -> None:

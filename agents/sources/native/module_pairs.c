@@ -57,6 +57,8 @@ PyObject *py_pairs(PyObject *self, PyObject *args)
         Py_END_ALLOW_THREADS
         if (done == DONE)
             result = Py_BuildValue("nn", fitting, unfit);
+        else if (done == NO_MEMORY)
+            PyErr_NoMemory();
         else
             refused("each line has to end with a newline, behind the one before");
     }

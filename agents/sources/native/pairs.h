@@ -21,7 +21,7 @@ typedef struct {
     int32_t *misfits; /* the line and the byte where it stops to fit */
 } Pairs;
 
-/* pairs.c: DONE or BAD; how many lines fit, and how many do not. */
+/* pairs.c: DONE, BAD or NO_MEMORY; how many lines fit, and how many do not. */
 int take_pairs(int style, const Block *block, const int64_t *ends, ptrdiff_t lines, const Pairs *out,
                ptrdiff_t *fitting, ptrdiff_t *unfit);
 

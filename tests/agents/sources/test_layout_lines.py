@@ -15,7 +15,7 @@ import pytest
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources import layout_lines
-from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, PAIRS, WRAPPERS
 from elf.agents.sources.counters import REJECTS_MAX, Counters, Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
@@ -332,4 +332,4 @@ def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:
 def test_the_documents_name_every_format_kind_and_notation() -> None:
     text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
     named = set(re.findall(r"`([\w-]+)`", text))
-    assert {*LAYOUTS, *WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
+    assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named

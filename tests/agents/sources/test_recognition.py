@@ -21,6 +21,11 @@ def test_samples_are_recognised_as_what_they_are(name: str) -> None:
     assert recognised(*lines(name)) == Guess((expected,), 3, 3)
 
 
+@pytest.mark.parametrize("name", ["w3c", "cloudfront", "gcs", "csv", "ltsv", "logfmt"])
+def test_formats_that_name_their_columns_are_recognised(name: str) -> None:
+    assert recognised(*lines(name)) == Guess((name,), 3, 3)
+
+
 @pytest.mark.parametrize("name", ["syslog", "syslog-5424"])
 def test_a_line_within_a_line_is_recognised_with_what_is_around_it(name: str) -> None:
     assert recognised(*lines(name)) == Guess((f"{name}+combined",), 3, 3)
