@@ -145,6 +145,8 @@ def _gathered(plan: Plan, parser: Format, files: Sequence[Input]) -> Iterator[Ga
             lines.add(file.name, chunk, carrying.before(chunk))
             if lines.is_enough:
                 yield from lines.take()
+        if left := carrying.left():
+            lines.add(file.name, b"", left)
     yield from lines.take()
 
 

@@ -23,7 +23,13 @@ class Carried(NamedTuple):
 
 
 class Carrier(Protocol):
-    """Knows which lines of a format those behind them need."""
+    """Knows which lines of a format those behind them need.
+
+    Attributes:
+        is_owed: lines that are carried are none yet, and will be part of one behind them.
+    """
+
+    is_owed: bool
 
     def behind(self, carried: Sequence[Carried], text: bytes, at: int) -> tuple[Carried, ...]:
         """Return what lines behind a text need.
@@ -55,6 +61,10 @@ class Carrying:
             self._carried = self._carrier.behind(self._carried, chunk, self._at)
             self._at += len(chunk)
         return lines
+
+    def left(self) -> tuple[bytes, ...]:
+        """Return the lines that still wait for others, behind the last chunk."""
+        return lines_of(self._carried) if self._carrier is not None and self._carrier.is_owed else ()
 
 
 def lines_of(carried: Sequence[Carried]) -> tuple[bytes, ...]:

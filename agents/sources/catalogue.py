@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 COMMON = r'%h %l %u %t "%r" %>s %b'
@@ -163,6 +164,32 @@ WRAPPERS = {
         "- {message:rest}"
     ),
     "cri": "{ts:time:iso} {stream:stream} {:part} {message:rest}",
+}
+
+
+class Object(NamedTuple):
+    """A wrapper of objects.
+
+    Attributes:
+        text: the field with a line of another format, or a text.
+        time: the field with the time.
+        fields: of each column around the text the field.
+        has_parts: a text without a final newline goes on in the next one.
+    """
+
+    text: str
+    time: str
+    fields: Mapping[str, str]
+    has_parts: bool = False
+
+
+OBJECTS = {
+    "docker": Object("log", "time", {"stream": "stream"}, has_parts=True),
+    "journald": Object(
+        "MESSAGE",
+        "__REALTIME_TIMESTAMP",
+        {"syslog_host": "_HOSTNAME", "unit": "_SYSTEMD_UNIT", "priority": "PRIORITY"},
+    ),
 }
 
 #: Other names of formats, in lower case, with hyphens: GoAccess's.

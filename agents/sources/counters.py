@@ -1,7 +1,7 @@
 """The bookkeeping of one source: where every line that was read ended up, and what was odd about some of them.
 
-Owns the conservation law read = parsed + rejected + filtered + headers. It does not own *why* a line was rejected; the
-formats decide that and hand the reason along in `Parsed.rejects`.
+Owns the conservation law read = parsed + rejected + filtered + headers + parts. It does not own *why* a line was
+rejected; the formats decide that and hand the reason along in `Parsed.rejects`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class _Tally(msgspec.Struct, frozen=True):
 class Counters(_Tally, frozen=True):
     """Lines by their end; each line read is in exactly one of the others.
 
-    `headers` say what the lines behind them are made of, and are no events themselves.
+    `headers` say what the lines behind them are made of, and are no events themselves; `parts` are lines of which
+    others are the rest, whose end they share.
     """
 
     read: int = 0
@@ -40,11 +41,12 @@ class Counters(_Tally, frozen=True):
     rejected: int = 0
     filtered: int = 0
     headers: int = 0
+    parts: int = 0
 
     @property
     def balanced(self) -> bool:
         """Tell whether every line read has exactly one end."""
-        return self.read == self.parsed + self.rejected + self.filtered + self.headers
+        return self.read == self.parsed + self.rejected + self.filtered + self.headers + self.parts
 
 
 class Oddities(_Tally, frozen=True):

@@ -183,6 +183,14 @@ class Followed:
         self._before = None
         self._unchanged = None
 
+    def take_owed(self) -> bool:
+        """Whether lines wait for others that will not come any more; `carried` are these then, once."""
+        if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
+            return False
+        self.carried = lines_of(self._carried)
+        self._carried = ()
+        return True
+
     def skip_to_end(self) -> None:
         """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
 

@@ -114,7 +114,7 @@ def make_format(
     if specs == ["json"]:
         return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.catalogue import HEADED, LAYOUTS, PAIRS, WRAPPERS, canonical
+    from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
     alone = [name for name in map(canonical, specs) if name in ("json", *HEADED, *PAIRS)]
@@ -126,9 +126,20 @@ def make_format(
         from elf.agents.sources.headed.named import headed_lines, pair_lines
 
         return (headed_lines if alone[0] in HEADED else pair_lines)(alone[0], time, zone, now_ms)
+    if len(specs) == 1:
+        from elf.agents.sources.wrapped.named import is_wrapped, wrapped_lines
+
+        if is_wrapped(specs[0]):
+            return wrapped_lines(
+                specs[0],
+                lambda name, field: make_format(name, time=field, zone=zone, now_ms=now_ms),
+                time,
+                zone,
+                now_ms,
+            )
     for each in specs:
         if not is_known(each):
-            known = ["json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS]
+            known = ["json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS]
             raise ConfigError(
                 f"unknown format {each!r}{did_you_mean(nearest(each, known))}; use json, "
                 "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"

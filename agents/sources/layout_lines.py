@@ -88,12 +88,17 @@ class LayoutLines:
         prefilter = Prefilter(literals, escape=None)  # values are as logged
         return prefilter.keep(clean(chunk, prefilter.word))
 
-    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
-        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType], numbers: list[Ends] | None = None) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`.
+
+        If there are `numbers`, those of the lines that are events go there.
+        """
         rejects, oddities, parts = Rejects(), lines.oddities, []
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
+        first = 0
         for block, ends in blocks_of(lines):
-            events, odd, unfit = self._events(block, ends, wanted, rejects)
+            events, odd, unfit = self._events(block, ends, wanted, rejects, numbers, first)
+            first += len(ends)
             parts.append(events)
             oddities += odd
             for name, times in unfit.items():
@@ -136,9 +141,15 @@ class LayoutLines:
         return worst
 
     def _events(
-        self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects
+        self,
+        block: bytes,
+        ends: Ends,
+        wanted: Mapping[str, SqlType],
+        rejects: Rejects,
+        numbers: list[Ends] | None,
+        first: int,
     ) -> tuple[pl.DataFrame, Oddities, Mistyped]:
-        """Make events of some lines; lines that are none are rejected."""
+        """Make events of some lines, of which this is the first; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, bad_encoding = valid_utf8(block)
@@ -150,6 +161,8 @@ class LayoutLines:
         if len(found.misfits) or not exists.all():
             self._reject(block, ends, found, exists, rejects)
             events = events.filter(pl.Series(exists))
+        if numbers is not None:
+            numbers.append(np.delete(np.arange(len(ends)), found.misfits[:, 0])[exists] + first)
         times = ((name, ms[rows][exists[rows]]) for name, rows in found.mistyped.items())
         mistyped = {name: own for name, own in times if len(own)}
         counts = {name: len(own) for name, own in mistyped.items()}

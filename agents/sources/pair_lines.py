@@ -61,10 +61,19 @@ class PairLines:
             prefilter = Prefilter(literals, json_escape(lines.data, literals))
         return prefilter.keep(lines)
 
-    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
-        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType], numbers: list[Ends] | None = None) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`.
+
+        If there are `numbers`, those of the lines that are events go there.
+        """
         rejects = Rejects()
-        parts = [self._events(block, ends, wanted, rejects) for block, ends in blocks_of(lines)]
+        parts, first = list[Parsed](), 0
+        for block, ends in blocks_of(lines):
+            part, own = self._events(block, ends, wanted, rejects)
+            parts.append(part)
+            if numbers is not None:
+                numbers.append(own + first)
+            first += len(ends)
         for line in lines.huge:
             rejects.add(line, "line_too_long")
         events, oddities, mistyped = together(parts, wanted)
@@ -97,8 +106,8 @@ class PairLines:
             return misfit
         return None
 
-    def _events(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects) -> Parsed:
-        """Make events of some lines; lines that are none are rejected."""
+    def _events(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[Parsed, Ends]:
+        """Make events of some lines, and return which they are; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, bad_encoding = valid_utf8(block)
@@ -126,7 +135,8 @@ class PairLines:
             events = events.filter(pl.Series(exists))
         counts = {name: len(times) for name, times in mistyped.items()}
         oddities = Oddities(bad_encoding=bad_encoding, mistyped=counts, time_ambiguous=ambiguous)
-        return Parsed(events, Counters(), (), oddities, mistyped)
+        own = np.delete(np.arange(len(ends)), misfits[:unfit, 0])[exists]
+        return Parsed(events, Counters(), (), oddities, mistyped), own
 
     def _read_times(self, block: bytes, found: Mapping[str, Spans]) -> tuple[npt.NDArray[np.int64], int]:
         """Read the event times of lines; `NO_TIME` where there is none; also tells how many were ambiguous."""

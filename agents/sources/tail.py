@@ -35,7 +35,8 @@ _READS_PER_LOOK = 16
 class Chunk(msgspec.Struct, frozen=True):
     """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not.
 
-    `carried` are lines before them in their file that they need to be understood.
+    `carried` are lines before them in their file that they need to be understood; without data, lines that waited for
+    others, which will not come.
     """
 
     data: bytes
@@ -186,7 +187,7 @@ class Tail:
             live, files = families[(self._turn + step) % len(families)]
             for file in list(files):
                 data = self._read(file, live, bytes_max, final)
-                if data:
+                if data or file.take_owed():
                     self._turn = (self._turn + step + 1) % len(families)
                     return Chunk(data, file.path, file.position, live, file.carried)
         return None

@@ -90,10 +90,11 @@ class _TakesApart(Protocol):
 
 
 def _of_fields(format: Format) -> _TakesApart | None:
-    """Return a format as one of fields; None if it is JSON."""
+    """Return a format as one of fields; None if it is JSON, or in a wrapper."""
     from elf.agents.sources.json_lines import JsonLines
+    from elf.agents.sources.wrapped_lines import WrappedLines
 
-    return None if isinstance(format, JsonLines) else cast(_TakesApart, format)
+    return None if isinstance(format, JsonLines | WrappedLines) else cast(_TakesApart, format)
 
 
 def _show(format: Format, shown: _Line, as_json: bool) -> None:
@@ -110,7 +111,10 @@ def _show(format: Format, shown: _Line, as_json: bool) -> None:
         import msgspec
 
         names = ("column", "value")
-        rows = [(name, msgspec.json.encode(value).decode()) for name, value in msgspec.json.decode(line).items()]
+        from elf.agents.sources.wrapped_lines import WrappedLines
+
+        row = format.fields_of(line) if isinstance(format, WrappedLines) else msgspec.json.decode(line)
+        rows = [(name, msgspec.json.encode(value).decode()) for name, value in row.items()]
     if wants_json(as_json):
         for row in rows:
             print_json(dict(zip(names, row, strict=True)))

@@ -92,6 +92,7 @@ CLOUDFRONT = Dialect(
 class Directives:
     """The headers of a dialect; see `elf.agents.sources.headed.heading.Heading`."""
 
+    is_owed = False
     escape: str | None = None  # values are as logged
 
     def __init__(self, dialect: Dialect) -> None:

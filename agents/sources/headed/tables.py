@@ -71,6 +71,7 @@ class Table:
         known: the columns and their kinds; None: each field is a column of texts.
     """
 
+    is_owed = False
     #: A quote between quotes.
     escape: str | None = '""'
 
