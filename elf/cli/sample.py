@@ -60,7 +60,7 @@ def sample(
 
 
 class _Line(NamedTuple):
-    """A line that is no header; its number, and the lines before it that it needs."""
+    """A line that is no header, and no part of one; its number, and the lines before it that it needs."""
 
     number: int
     line: bytes
@@ -76,7 +76,7 @@ def _lines(format: Format, file: Input) -> list[_Line]:
     for number, line in enumerate((line for line in file.front().split(b"\n") if line.strip()), 1):
         carried = carrying.before(line + b"\n")
         ends = parse_chunk(format, line, {}, carried=carried).counters
-        if not ends.headers:
+        if ends.read > ends.headers:
             found.append(_Line(number, line.rstrip(b"\r"), carried, ends.parsed == 1))
     return found
 
@@ -140,7 +140,7 @@ def _settings(file: Input, reading: Reading, zone: str) -> str:
     """Return the settings of a source whose log this is."""
     formats = ", ".join(_quoted(format) for format in reading.formats)
     settings = [f"path = {_quoted(file.name)}", f"format = {formats if len(reading.formats) == 1 else f'[{formats}]'}"]
-    if list(reading.formats) == ["json"]:
+    if reading.formats[0].endswith("json"):
         settings.append(f"time = {_quoted(reading.time)}")
     if zone:
         settings.append(f"time_zone = {_quoted(zone)}")

@@ -24,6 +24,7 @@ from elf.agents.sources.wrapped.numbered_json import NumberedJson
 from elf.agents.sources.wrapped.records import Bools
 
 MESSAGE, PART, STREAM = "message", "part", "stream"
+_STREAMS = ("stdout", "stderr")
 
 
 class Unwrapped(NamedTuple):
@@ -133,10 +134,12 @@ class ObjectWrapper:
         events = parsed.events.rename({field: column for column, field in self._fields.items()})
         texts = events[self._text].alias(MESSAGE)
         rejected: list[bytes] = []
-        if texts.null_count():
-            has_text = texts.is_not_null()
-            rejected = [b"an object without %s" % self._text.encode()] * int(texts.null_count())
-            events, texts = events.filter(has_text), texts.drop_nulls()
+        has_text = texts.is_not_null()
+        if self._has_parts:
+            has_text &= events[STREAM].is_in(_STREAMS).fill_null(False)
+        if not has_text.all():
+            rejected = [b"an object without text"] * int((~has_text).sum())
+            events, texts = events.filter(has_text), texts.filter(has_text)
         is_end = texts.str.ends_with("\n").to_numpy() if self._has_parts else None
         texts = texts.str.strip_chars_end("\r\n")
         return Unwrapped(msgspec.structs.replace(parsed, events=events), texts, is_end, rejected)
