@@ -77,9 +77,11 @@ class WrappedLines:
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines of whole records; see `elf.agents.sources.format.Format`.
 
-        None is filtered: what a job looks for may be escaped, or stand in two parts.
+        What a job looks for may be escaped, or stand in two parts: then none is filtered.
         """
-        whole = b"".join([*carried, chunk])
+        whole = b"".join([*carried, chunk]) if carried else chunk
+        if self._direct is not None and not self.wrapper.has_parts(whole):
+            return self._direct.keep(whole, literals)
         begun = self.wrapper.carrier.behind((), whole, 0) if self.wrapper.carrier is not None else ()
         pieces, at = [], 0
         for each in begun:

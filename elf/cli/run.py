@@ -104,6 +104,7 @@ def _say(outcome: Outcome) -> None:
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     headers = f", {lines.headers} of headers" if lines.headers else ""
+    headers += f", {lines.parts} parts of others" if lines.parts else ""
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected{headers}"
     say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
     for name, (kind, count) in outcome.mistyped.items():

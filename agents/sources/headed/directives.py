@@ -140,7 +140,7 @@ class Directives:
                 continue
             column, kind = self._dialect.fields.get(name, ("", Kind.TEXT))
             # Of a field that is named twice the first counts.
-            field = Field("" if column in known else column, kind)
+            field = Field("" if column in known else column, kind, ends=separator)
             known.add(column)
-            tokens += [separator, Field(TIME, Kind.TIME, (notation,)) if place == at else field]
+            tokens += [separator, Field(TIME, Kind.TIME, (notation,), ends=separator) if place == at else field]
         return checked(Layout(tuple(tokens[1:])))

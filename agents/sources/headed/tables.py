@@ -126,7 +126,7 @@ class Table:
                 field = field if is_read else Field("", Kind.TEXT, cell=True)
             else:
                 field = self._field(name if is_read else "")
-            tokens += [separator, field]
+            tokens += [separator, field._replace(ends=separator)]
         return [checked(Layout(tuple(tokens[1:])))]
 
     def names(self, header: bytes) -> list[str]:

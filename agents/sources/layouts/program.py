@@ -111,7 +111,7 @@ def _add(
 
 
 def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str, int]) -> Step:
-    stops = {text[0] for text in follow}
+    stops = {text[0] for text in follow} | set(field.ends)
     if field.cell:
         # A quote in a value that is not between quotes; there are no others of them to be ended.
         stops.add(ord('"'))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from elf.agents.sources.carried import Carried
+from elf.agents.sources.lines import clean
 from elf.agents.sources.wrapped.records import cut_places
 
 _STREAMS = (b"stdout", b"stderr")
@@ -30,7 +31,7 @@ class BegunParts:
 
     Args:
         mark: what lines have, with `%s` for their stream.
-        read: reads a line; None: it is none of them.
+        read: reads a clean line; None: it is none of them.
     """
 
     is_owed = True
@@ -45,7 +46,11 @@ class BegunParts:
         for stream in _STREAMS:
             own, lengths, has_end = self._unended(stream, text, at)
             if not has_end:
-                before = [(each, part) for each in carried if (part := self._read(each.line)) and part.stream == stream]
+                before = [
+                    (each, part)
+                    for each in carried
+                    if (part := self._read(clean(each.line).data)) and part.stream == stream
+                ]
                 own = [each for each, _ in before] + own
                 lengths = [part.length for _, part in before] + lengths
             cut = cut_places(lengths, [False] * len(lengths))
@@ -55,11 +60,13 @@ class BegunParts:
     def _unended(self, stream: bytes, text: bytes, at: int) -> tuple[list[Carried], list[int], bool]:
         """Return the lines of a stream behind the last end, the lengths of their texts, and whether there is an end."""
         own, lengths, place, mark = list[Carried](), list[int](), len(text), self._mark % stream
+        # A NUL is taken out of lines, also where it stands in the mark: then each line is looked at.
+        has_nul = b"\0" in text
         # From the back: nearly always the last line of the stream is an end.
-        while (hit := text.rfind(mark, 0, place)) >= 0:
+        while (hit := place - 1 if has_nul else text.rfind(mark, 0, place)) >= 0:
             place = text.rfind(b"\n", 0, hit) + 1
             line = text[place : text.find(b"\n", hit) + 1 or len(text)]
-            part = self._read(line)
+            part = self._read(clean(line).data)
             if part is None or part.stream != stream:
                 continue
             if part.is_end:

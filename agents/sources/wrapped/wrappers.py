@@ -16,9 +16,10 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
+from elf.agents.sources.json_values import without_lone_surrogates
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import LayoutLines
-from elf.agents.sources.lines import Ends
+from elf.agents.sources.lines import Ends, valid_utf8
 from elf.agents.sources.wrapped.begun import BegunParts, Part
 from elf.agents.sources.wrapped.numbered_json import NumberedJson
 from elf.agents.sources.wrapped.records import Bools
@@ -85,7 +86,7 @@ class LayoutWrapper:
 
     def has_parts(self, data: bytes) -> bool:
         """Whether lines may be parts of records."""
-        return self._has_part and b" P" in data
+        return self._has_part and b" P " in data
 
     def unwrap(self, lines: Kept) -> Unwrapped:
         """Take the texts out."""
@@ -145,16 +146,16 @@ class ObjectWrapper:
         return Unwrapped(msgspec.structs.replace(parsed, events=events), texts, is_end, rejected)
 
 
-_CRI = re.compile(rb"[^ ]+ (stdout|stderr) ([PF])(?: ([^\r\n]*))?")
+_CRI = re.compile(rb"[^ ]+ (stdout|stderr) ([PF]) ([^\n]*)")
 
 
 def _cri_part(line: bytes) -> Part | None:
     found = _CRI.match(line)
-    return Part(found[1], found[2] == b"F", len(found[3] or b"")) if found else None
+    return Part(found[1], found[2] == b"F", len(found[3])) if found else None
 
 
 class _Docker(msgspec.Struct):
-    log: str
+    log: msgspec.Raw = msgspec.Raw(b"null")
     stream: str = ""
 
 
@@ -162,8 +163,14 @@ _DOCKER = msgspec.json.Decoder(_Docker)
 
 
 def _docker_part(line: bytes) -> Part | None:
+    # As lines of JSON are read: what is no UTF-8, or half a character, is replaced, and what is no text is its JSON.
+    text = without_lone_surrogates(valid_utf8(line)[0])
     try:
-        read = _DOCKER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        read = _DOCKER.decode(text)
+        raw = bytes(read.log)
+        log = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+    except (msgspec.DecodeError, RecursionError):
         return None
-    return Part(read.stream.encode(), read.log.endswith("\n"), len(read.log.rstrip("\r\n").encode()))
+    if raw == b"null":
+        return None
+    return Part(read.stream.encode(), log.endswith("\n"), len(log.rstrip("\r\n").encode()))

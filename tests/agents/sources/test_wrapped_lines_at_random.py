@@ -96,6 +96,41 @@ def test_a_tail_gives_each_line_once_wherever_it_is_left(name: str, rng: random.
 
 
 @given(st.sampled_from(FORMATS), st.randoms(use_true_random=False))
+def test_damaged_lines_are_the_same_in_any_chunks(name: str, rng: random.Random) -> None:
+    format = make_format(name)
+    lines = text_of(name, rng)[0].splitlines(keepends=True)
+    odd = (b"\xff", b"\\ud83d", b"\0", b"\r", b"\xef\xbb\xbf", b"null", b'"', b" P ", b"5", b" stdout ", b"\\n")
+    for number, line in enumerate(lines):
+        if rng.random() < 0.3:
+            place = rng.randrange(len(line))
+            lines[number] = (
+                line[:place] + rng.choice(odd) + line[place + rng.choice((0, 0, 1, 9)) :].rstrip(b"\n") + b"\n"
+            )
+        elif rng.random() < 0.1:
+            lines[number] = b'{"log":%s,"stream":"stdout","time":"2026-11-26T09:00:00Z"}\n' % rng.choice(
+                (b"5", b"null", b"{}")
+            )
+
+    def read(chunks: list[bytes]) -> tuple[Counters, Counter[tuple[str, ...]]]:
+        carrying, gathering = Carrying(format.carrier), Gathering(format, [], [WANTED], 1 << 20)
+        for chunk in chunks:
+            gathering.add("a", chunk, carrying.before(chunk))
+        if left := carrying.left():
+            gathering.add("a", b"", left)
+        parts = [part for log in gathering.take() for part in log.ways[0]]
+        counters = sum((part.counters for part in parts), Counters())
+        return counters, Counter(row for part in parts for row in part.events.rows())
+
+    whole, chunks, left = read([b"".join(lines)]), list[bytes](), list(lines)
+    while left:
+        count = rng.randint(1, len(left))
+        chunks.append(b"".join(left[:count]))
+        del left[:count]
+    assert read(chunks) == whole
+    assert whole[0].balanced and whole[0].read == len(lines)
+
+
+@given(st.sampled_from(FORMATS), st.randoms(use_true_random=False))
 def test_what_waits_at_the_end_of_a_file_is_said(name: str, rng: random.Random) -> None:
     """Rotated away, or read once: parts whose end never comes are rejected, of Docker they are a line."""
     format = make_format(name)

@@ -249,7 +249,8 @@ def _field(rng: random.Random) -> Field:
     # Few columns, so that some come twice.
     column = rng.choice(("ts", "ts", "u") if kind is Kind.TIME else ("", "a", "b", "c", "d", "e", "f", "g"))
     notations = tuple(rng.sample(TIMES, rng.randint(1, 3))) if kind is Kind.TIME else ()
-    return Field(column, kind, notations, rng.random() < 0.1, rng.random() < 0.15)
+    ends = rng.choice((b"",) * 9 + (b",", b"\t"))
+    return Field(column, kind, notations, rng.random() < 0.1, rng.random() < 0.15, ends)
 
 
 def _wrapped(rng: random.Random, field: Field) -> list[Token]:
