@@ -24,6 +24,8 @@ from elf.agents.sources.rotation import (
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
+#: Longer headers are not stored with positions.
+_HEADER_BYTES_MAX = 16 << 10
 #: Looked through at a time for lines that others need: more than any line has.
 _SCANNED_BYTES = 2 * LINE_BYTES_MAX
 
@@ -65,7 +67,7 @@ class Followed:
         self._limit = limit
         self._carrier = carrier
         #: Lines that those behind the offset need, and where they are said to be while nobody has read them.
-        self._carried: tuple[Carried, ...] | None = None if position else ()
+        self._carried: tuple[Carried, ...] | None = _restored(position, carrier) if position else ()
         self._carried_at = position.carried if position else None
         #: Lines that those need that were handed out last.
         self.carried: tuple[bytes, ...] = ()
@@ -101,12 +103,22 @@ class Followed:
             in_line=self.in_line,
             done=self.done,
             carried=self._places_carried(),
+            header=self._header(),
         )
 
     def _places_carried(self) -> tuple[int, ...] | None:
         if self._carrier is None or self._carried is None:
             return self._carried_at
-        return tuple(each.at for each in self._carried)
+        return tuple(each.at for each in self._carried if each.at >= 0)
+
+    def _header(self) -> str:
+        """Return the header that lines behind the offset need; others that they need are read again."""
+        if self._carrier is None or self._carrier.is_owed or not self._carried:
+            return ""
+        line = self._carried[-1].line
+        # What is no UTF-8, or far too long to be stored, is read again, too.
+        is_storable = len(line) <= _HEADER_BYTES_MAX and line.decode(errors="ignore").encode() == line
+        return line.decode() if is_storable else ""
 
     @property
     def waiting(self) -> bool:
@@ -183,6 +195,10 @@ class Followed:
         self._before = None
         self._unchanged = None
 
+    def inherit(self, position: Position) -> None:
+        """Go on, at the front, below the header that there was before the file was truncated."""
+        self._carried = tuple(each._replace(at=-1) for each in _restored(position, self._carrier) or ())
+
     def take_owed(self) -> bool:
         """Whether lines wait for others that will not come any more; `carried` are these then, once."""
         if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
@@ -235,7 +251,9 @@ class Followed:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
-        self._carried = ()
+        # Whoever writes the file may not know that it was truncated, and writes no other header.
+        keeps = self._carrier is not None and not self._carrier.is_owed
+        self._carried = tuple(each._replace(at=-1) for each in self._carried or ()) if keeps else ()
         self.in_line = False
         self.head = (digest(b""), 0)
         self._before = b""
@@ -347,3 +365,11 @@ class Followed:
         whole_front = front is not None and self.offset == len(self._before or b"")
         head = front[:HEAD_BYTES] if whole_front and front else reader.read_at(0, HEAD_BYTES)
         self.head = digest(head), len(head)
+
+
+def _restored(position: Position, carrier: Carrier | None) -> tuple[Carried, ...] | None:
+    """Return the header that a former run knew; None if it is to be read from the file."""
+    line = position.header.encode()
+    if carrier is None or carrier.is_owed or not line or not carrier.behind((), line, 0):
+        return None  # of another format, if there is one
+    return (Carried(position.carried[-1] if position.carried else -1, line),)

@@ -39,6 +39,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         in_line: the offset is inside a huge line whose rest is to be skipped.
         done: the file was rotated away and read to its end.
         carried: where the lines before `offset` begin that those behind it need; None: nobody knows, or asks.
+        header: of these the one that says what the columns are, which may have been truncated away since.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     in_line: bool = False
     done: bool = False
     carried: tuple[int, ...] | None = None
+    header: str = ""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

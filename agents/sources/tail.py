@@ -107,6 +107,8 @@ class Tail:
         #: Files known to be copies of another that is still read itself: device and inode -> the other, and the size
         #: and time of change as of which that was found.
         self._copies: dict[tuple[int, int], tuple[Followed, tuple[int, int]]] = {}
+        #: Files that were truncated while nobody looked, and where they were read to, until they are met.
+        self._truncated: dict[tuple[int, int], Position] = {}
         #: Patterns that matched nothing at the last look.
         self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
@@ -342,6 +344,7 @@ class Tail:
             self._follow(seen, place)
             if (place.device, place.inode) == inodes.get(live) and not place.done:
                 self._note_gap(place, live)  # truncated after it was copied, for all we know: maybe not at once
+                self._truncated[place.device, place.inode] = place
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
         """Decide what a file is that was not known before; None while it is not to be read (yet)."""
@@ -353,6 +356,8 @@ class Tail:
                 self._gone.remove(place)
                 return self._follow(seen, place)
         file = self._follow(seen, None)
+        if seen.key in self._truncated:
+            file.inherit(self._truncated.pop(seen.key))
         if first and not self._restored and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
         return file

@@ -130,6 +130,35 @@ def test_a_tail_reads_on_wherever_it_is_left(kind: Kind, rng: random.Random) -> 
 
 
 @given(st.sampled_from(KINDS), st.randoms(use_true_random=False))
+def test_a_header_outlives_the_truncation_of_its_file(kind: Kind, rng: random.Random) -> None:
+    """Who writes a log need not know that it was copied away and truncated, and writes rows without a header."""
+    format, names = make_format(kind.format), kind.header(rng)
+    header = kind.written(names) + "\n"
+    rows = ["".join(kind.row(names, rng) + "\n" for _ in range(rng.randint(1, 9))) for _ in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        log, read = Path(folder, "a.log"), Read()
+        log.write_text(header)
+        tail = Tail(str(log), rotate_wait_ms=0, carrier=format.carrier)
+        for number, text in enumerate(rows):
+            with log.open("a") as file:
+                file.write(text)
+            while chunk := tail.read(rng.choice((50, 1 << 16))):
+                read.take(format, chunk.data, chunk.carried)
+            if rng.random() < 0.5:
+                positions = tail.positions()
+                tail.close()
+                tail = Tail(str(log), rotate_wait_ms=0, carrier=format.carrier)
+                tail.restore(positions)
+            if rng.random() < 0.5:
+                Path(folder, f"a.log.{9 - number}").write_bytes(log.read_bytes())
+            log.write_bytes(b"")
+            if rng.random() < 0.5:
+                assert tail.read(1 << 16) is None
+        tail.close()
+    assert read == at_once(format, (header + "".join(rows)).encode())
+
+
+@given(st.sampled_from(KINDS), st.randoms(use_true_random=False))
 def test_a_tail_that_begins_in_the_middle_reads_the_header_of_the_front(kind: Kind, rng: random.Random) -> None:
     format = make_format(kind.format)
     lines = text_of(kind, rng, rows=20).splitlines(keepends=True)
