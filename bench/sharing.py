@@ -26,10 +26,11 @@ sys.path.insert(0, str(ROOT))
 
 from elf.agents.host.clock import Clock  # noqa: E402
 from elf.agents.intake.pump import Pump, PumpSettings  # noqa: E402
+from elf.agents.intake.reading import make_reading  # noqa: E402
 from elf.agents.jobs.definition import Definition, Options  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
 from elf.agents.language.types import SqlType  # noqa: E402
-from elf.agents.sources.format import make_format  # noqa: E402
+from elf.agents.settings.config import SourceConfig  # noqa: E402
 from elf.agents.sources.rejected import RejectedLines  # noqa: E402
 from elf.agents.sources.tail import Tail  # noqa: E402
 from elf.agents.store.checkpoints import Checkpoints  # noqa: E402
@@ -82,9 +83,9 @@ def play(plans: list[Plan], folder: pathlib.Path, texts: list[str]) -> Cost:
     now_ms = START_MS
     database = Database(folder / "state" / "state.db")
     pump = Pump(
-        PumpSettings(source="clicks", columns={}, chunk_bytes=4 << 20, checkpoint_ms=1_000),
+        PumpSettings(source="clicks", chunk_bytes=4 << 20, checkpoint_ms=1_000),
         Tail(str(folder / "*.log")),
-        make_format("json"),
+        make_reading("clicks", SourceConfig(format="json")),
         Checkpoints(database),
         None,
         RejectedLines(folder / "rejected" / "clicks.txt"),

@@ -196,7 +196,8 @@ class OverlayNode:
         The rule that makes this exact: in the store, snapshots and verdicts are one sequence. A snapshot is sealed
         above the last verdict handled (else its data goes under a later interval), and retained until a verdict handled
         later covers it. After a restart all retained snapshots are handed over again, before new ones.
-        False: a verdict through here was handled already, so there is nothing to send; or we are no member.
+        False: a verdict through here was handled already, so there is nothing to send but that we are there and may be
+        waited for again; or we are no member.
 
         Raises:
             OverlayError: the payload is over `PAYLOAD_BYTES_MAX` (15 MiB).

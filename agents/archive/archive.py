@@ -55,6 +55,9 @@ HOURS_MAX = 48
 YEARS_HOURS = (0, 253_402_300_800_000 // HOUR_MS)
 #: Events of a Parquet row group: what a reader may skip by its time range.
 GROUP_ROWS = 128_000
+#: Events in memory are written out, hidden, once they hold so much, however few they are: wide ones of a backlog took
+#: as much as all else. It makes a backlog's files smaller, and 5 % larger together.
+HELD_BYTES_MAX = 16 << 20
 #: Events are written once and mostly never read: the fastest level costs 10 % more bytes and half the CPU of level 3.
 ZSTD_LEVEL = 1
 
@@ -105,7 +108,7 @@ class Archive:
         self._name = safe_name(agent)
         self._rows_max = rows_max
         self._buffer: list[pl.DataFrame] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._staged: list[_Hidden] = []
         self._staged_count = 0
         self._prepared: dict[int, list[_Hidden]] = {}
@@ -122,7 +125,8 @@ class Archive:
         _sql_types(events.schema)
         self._buffer.append(events)
         self._rows += events.height
-        if self._rows >= self._rows_max:
+        self._bytes += int(events.estimated_size())
+        if self._rows >= self._rows_max or self._bytes >= HELD_BYTES_MAX:
             # What the disk refuses now stays in memory, and `prepare`, which may be repeated, writes it.
             with contextlib.suppress(OSError):
                 self._stage()
@@ -236,7 +240,7 @@ class Archive:
 
     def _forget_buffer(self) -> None:
         self._buffer.clear()
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def _write(self, hour_ms: int | None, events: pl.DataFrame) -> _Hidden:
         self._staged_count += 1

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Set
 import msgspec
 import polars as pl
 
+from elf.agents.intake.reading import Recognised
 from elf.agents.jobs.versions import Versions
 from elf.agents.sources.counters import Counters
 
@@ -32,6 +33,8 @@ class SourceProgress(msgspec.Struct, frozen=True):
     read_ms: int | None = None
     #: The newest event time of each log.
     logs: Mapping[str, int] = {}
+    #: What its lines were found to be, where the settings leave that open; a checkpoint of an earlier release has none.
+    recognised: Recognised | None = None
 
 
 class EventTime:

@@ -21,17 +21,17 @@ from elf.agents.errors import UnavailableError
 from elf.agents.host.clock import Doubt
 from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
+from elf.agents.intake.checkpoint_pace import CheckpointPace
 from elf.agents.intake.clock_steps import SetBack
 from elf.agents.intake.lost_lines import LastTimes
 from elf.agents.intake.progress import EventTime, SourceProgress
 from elf.agents.intake.pump_settings import PumpClock, PumpSettings
+from elf.agents.intake.reading import Reading
+from elf.agents.intake.recognition import Recognition
 from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
 from elf.agents.jobs.versions import Versions
-from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.counters import Counters, Oddities, Parsed
-from elf.agents.sources.format import Format
-from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.rotation import Position
 from elf.agents.sources.tail import Chunk, Tail
@@ -43,10 +43,6 @@ from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
-#: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
-CHECKPOINT_SPACING = 20
-#: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
-CHECKPOINTS_LATE = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,29 +67,27 @@ class Pump:
     Args:
         settings: how.
         tail: its files, not yet restored.
-        format: how its lines become events.
+        reading: how its lines become events, or what finds that out.
         checkpoints: where progress becomes durable.
         archive: the Parquet copy, or None when off.
         rejected: where lines that do not parse are kept.
         clock: the agent's.
-        redactor: what blurs or leaves out parts of the events before anything is made of them.
     """
 
     def __init__(
         self,
         settings: PumpSettings,
         tail: Tail,
-        format: Format,
+        reading: Reading | Recognition,
         checkpoints: Checkpoints,
         archive: Archive | None,
         rejected: RejectedLines,
         clock: PumpClock,
-        redactor: Redactor | None = None,
     ) -> None:
-        self._redactor = redactor or Redactor(PrivacySection())
         self.source = settings.source
-        self.format = format
-        self.columns = settings.columns
+        self._recognition = reading if isinstance(reading, Recognition) else None
+        #: How lines become events; None until that is known, and nothing is read before.
+        self.reading = reading if isinstance(reading, Reading) else None
         self.tail = tail
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
@@ -109,15 +103,13 @@ class Pump:
         self._archive = archive
         self.now_ms = clock
         self._chunk_bytes = settings.chunk_bytes
-        self._checkpoint_ms = settings.checkpoint_ms
         self.from_end = settings.from_end
         self._set_back = SetBack(settings.source, clock())
         self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
         self._is_half_done = False
         self._sequence = 0
-        self._checkpointed_ms = clock()
-        self._checkpoint_cost_ms = 0
+        self._pace = CheckpointPace(settings.checkpoint_ms, clock())
         self._pending: _Pending | None = None
         #: The last checkpoint, while its events are not in sight in the archive yet.
         self._unshown: int | None = None
@@ -127,7 +119,7 @@ class Pump:
         #: On a new disk all pushed lines of before are gone; that some are dated before says nothing, they may be late.
         self._gone_ms = clock() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
         had_events = self.counters.parsed > 0
-        self.rejecting = Rejecting(settings.source, format, rejected, self._redactor, had_events=had_events)
+        self.rejecting = Rejecting(settings.source, rejected, had_events=had_events)
 
     def _restore(self) -> None:
         state = self._checkpoints.source(self.source)
@@ -140,6 +132,8 @@ class Pump:
             self._time.seen_ms = progress.seen_ms
             self._time.read_ms = progress.read_ms
             self._last_times = LastTimes(progress.logs, progress.newest_ms)
+            if self._recognition is not None:
+                self.reading = self._recognition.recall(progress.recognised, was_json=self.counters.read > 0)
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -229,26 +223,41 @@ class Pump:
         self._refuse_half_done()
         if self._pending is not None or not self.workers:
             return False
+        reading = self.reading or self._recognise()
+        if reading is None:
+            return False
+        self.tail.carrier = reading.format.carrier
         chunk = self._next_chunk(first=True)
         if chunk is None:
             return False  # of most sources most of the time
         literals = [] if self._archive is not None else self.workers.literals
-        texts = self._redactor.literals(literals)
-        ways = self.workers.parsings(self.columns if self._archive is not None else {})
-        lines = Gathering(self.format, texts, [way.columns for way in ways], self._chunk_bytes, self._redactor.message)
+        texts = reading.redactor.literals(literals)
+        ways = self.workers.parsings(reading.columns if self._archive is not None else {})
+        redacted = reading.redactor.message
+        lines = Gathering(reading.format, texts, [way.columns for way in ways], self._chunk_bytes, redacted)
         while chunk is not None:
             lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough
             chunk = None if is_enough else self._next_chunk(first=False)
         for stream, (first, *others) in lines.take():
-            self._take(first, ways[0], stream, self.progressed_ms)
+            self._take(reading, first, ways[0], stream)
             for way, other in zip(ways[1:], others, strict=True):
                 # Lines are counted, and rejected, the first time.
                 for part in other:
                     self.workers.note_mistyped(part.mistyped, way)
-                self.workers.insert(self._redactor.events(events_of(other)), way)
+                self.workers.insert(reading.redactor.events(events_of(other)), way)
         self._is_half_done = False
         return True
+
+    def _recognise(self) -> Reading | None:
+        """Find out what the lines are, if they tell by now."""
+        assert self._recognition is not None
+        before_ms = self.now_ms()
+        self.reading, trouble = self._recognition.look()
+        self.troubles = [] if trouble is None else [trouble]
+        if self.reading is None and trouble is None:
+            self._time.rest(True, before_ms)
+        return self.reading
 
     def _refuse_half_done(self) -> None:
         if self._is_half_done:
@@ -286,18 +295,23 @@ class Pump:
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
         return chunk
 
-    def _take(self, parts: Sequence[Parsed], parsing: Parsing, stream: str, now_ms: int) -> None:
+    def _take(self, reading: Reading, parts: Sequence[Parsed], parsing: Parsing, stream: str) -> None:
+        now_ms = self.progressed_ms
         for part in parts:
             self.counters += part.counters
             self.oddities += part.oddities
             newest_ms = self._last_times.newest_ms(stream)
-            gap = self.rejecting.take(part, stream, newest_ms, self._time.rested_ms, now_ms)
+            gap = self.rejecting.take(reading, part, stream, newest_ms, self._time.rested_ms, now_ms)
             self.workers.note_lines(part.counters, gap)
             self.workers.note_mistyped(part.mistyped, parsing)
         events = events_of(parts)
         if not events.height:
             return
-        events = self._redactor.events(events)
+        events = reading.redactor.events(events)
+        if stream in self.tail.begun_late:
+            # What it was rotated to before was written before its first event, and is not read.
+            self.tail.begun_late.discard(stream)
+            self.workers.note_gap(None, int(events["ts"].cast(pl.Int64)[0]))
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._last_times.note(stream, self._time.note(stream, events["ts"].cast(pl.Int64), now_ms))
         self.workers.insert(events, parsing)
@@ -328,20 +342,20 @@ class Pump:
         """
         self._refuse_half_done()
         self._show_archived()
+        told: list[Sealed] = []
         if self._pending is None:
             self._verdicts.apply()
             now_ms = self.now_ms()
-            self._checkpointed_ms = min(self._checkpointed_ms, now_ms)
-            since_ms = now_ms - self._checkpointed_ms
-            pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
-            if not force and since_ms < pause_ms:
+            if not self._pace.may(now_ms) and not force:
                 return ()
             watermark_ms = self.watermark_ms()
             sealed = self.workers.seal(watermark_ms)
+            # Nothing that would have to be durable: it is there already, and only says where we are.
+            told = [Sealed(tree, Snapshot(through, None)) for tree, through in self.workers.overtaken()]
             if watermark_ms is not None and any(sealed.values()):
                 self.now_ms.advance_to(watermark_ms)
                 self._has_sealed = True
-            overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
+            overdue = self._pace.is_due(now_ms) and any(worker.dirty for worker in self.workers.values())
             early = [
                 Sealed(tree, snapshot)
                 for tree, snapshots in sealed.items()
@@ -350,9 +364,9 @@ class Pump:
             ]
             waits = sum(map(len, sealed.values())) > len(early)
             if early and not waits:
-                return early  # on disk with the next checkpoint
+                return [*told, *early]  # on disk with the next checkpoint
             if not (force or overdue or self._verdicts.awaited or waits):
-                return ()
+                return told
             self._pending = self._collect(sealed, last=force)
         started_ms = self.now_ms.up_ms()
         pending = self._pending
@@ -363,13 +377,16 @@ class Pump:
         self._saved = pending.places
         self._unshown = pending.source.sequence
         self._verdicts.acknowledge()
-        self._checkpointed_ms = self.now_ms()
+        self._pace.made(self.now_ms())
         # Whatever the archive does, the tree must have these snapshots before later ones, which would speak for their
         # intervals, too. The next call says what is wrong.
         with contextlib.suppress(OSError):
             self._show_archived()
-        self._checkpoint_cost_ms = self.now_ms.up_ms() - started_ms
-        return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
+        self._pace.cost(self.now_ms.up_ms() - started_ms)
+        return [
+            *told,
+            *(Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots),
+        ]
 
     def _show_archived(self) -> None:
         """Bring the events of the last checkpoint in sight in the archive, unless they are."""
@@ -394,7 +411,10 @@ class Pump:
         self._sequence += 1
         states = self.workers.states(sealed, last=last)
         time = self._time
-        progress = SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs)
+        recognised = None if self._recognition is None else self._recognition.recognised
+        progress = SourceProgress(
+            self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs, recognised
+        )
         encoded = msgspec.json.encode(progress)
         source = SourceState(self.source, self.tail.positions(), encoded, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

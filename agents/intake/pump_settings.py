@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Protocol
 
 from elf.agents.host.clock import Doubt
-from elf.agents.language.types import SqlType
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,8 +14,6 @@ class PumpSettings:
 
     #: Its name.
     source: str
-    #: Types of the columns that are always parsed (declared, or the format's own), for the archive.
-    columns: Mapping[str, SqlType]
     #: The most that is read at a time.
     chunk_bytes: int
     #: Longest time between checkpoints while events flow.

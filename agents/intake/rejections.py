@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 
+from elf.agents.intake.reading import Reading
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.misfits import Misfits, advice
-from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.worker.worker import Worker
 
@@ -26,19 +26,13 @@ class Rejecting:
 
     Args:
         source: its name.
-        format: what its lines were taken for.
         kept: where the sample is kept.
-        redactor: what people may see of a line.
         had_events: any line of the source was ever an event.
     """
 
-    def __init__(
-        self, source: str, format: Format, kept: RejectedLines, redactor: Redactor, *, had_events: bool
-    ) -> None:
+    def __init__(self, source: str, kept: RejectedLines, *, had_events: bool) -> None:
         self._source = source
-        self._format = format
         self._kept = kept
-        self._redactor = redactor
         self._misfits = Misfits(had_events=had_events)
         #: A rejected line and the reason, as they are and as people may see them.
         self._example = self._shown = (b"", "")
@@ -49,11 +43,12 @@ class Rejecting:
         self.trouble: str | None = None
 
     def take(
-        self, parsed: Parsed, stream: str, newest_ms: int | None, rested_ms: int, now_ms: int
+        self, reading: Reading, parsed: Parsed, stream: str, newest_ms: int | None, rested_ms: int, now_ms: int
     ) -> tuple[int | None, int] | None:
         """Take what was rejected of some lines of a log.
 
         Args:
+            reading: what the lines were taken for, and what people may see of one.
             parsed: the lines.
             stream: the log.
             newest_ms: the time of the last event of the log; None: no idea.
@@ -65,7 +60,7 @@ class Rejecting:
             labels: since when, None for ever, and until when. Rejected lines have no time: these may be of any since
             the last event, or later on since there was nothing more to read.
         """
-        rejects = self._redactor.rejects(parsed.rejects)
+        rejects = reading.redactor.rejects(parsed.rejects)
         if rejects:
             self._example = parsed.rejects[0]
             self._shown = rejects[0]
@@ -77,7 +72,7 @@ class Rejecting:
         lines = parsed.counters
         is_other = self._misfits.note(lines.parsed, lines.rejected, lines.filtered)
         if is_other and self._misfits.prevail:
-            self.trouble = self._described(stream)
+            self.trouble = self._described(reading.format, stream)
             log.warning("source %s: %s; results lack these lines, and say so", self._source, self.trouble)
         elif is_other:
             self.trouble = None
@@ -106,10 +101,10 @@ class Rejecting:
         if self._noted_ms:
             worker.note_gap(self._since_ms, self._noted_ms)
 
-    def _described(self, stream: str) -> str:
+    def _described(self, format: Format, stream: str) -> str:
         lines, rejected = self._misfits.judged
         (line, reason), shown = self._example, self._shown[0][:_EXAMPLE_BYTES].decode(errors="replace").strip()
         section, is_open = f"sources.{self._source}", self._shown[0] == line
-        right = advice(self._format, line, reason, section, quotes=is_open)
-        as_what = f"{rejected} of {lines} lines of {stream}, read as {self._format.name!r}"
+        right = advice(format, line, reason, section, quotes=is_open)
+        as_what = f"{rejected} of {lines} lines of {stream}, read as {format.name!r}"
         return f"{as_what}, are rejected: {right} (one of them: {shown!r}, reason: {reason})"

@@ -50,8 +50,10 @@ class SourceAnswers:
 
     async def _describe(self, request: DescribeSource) -> Json:
         source, me = request.source, self._me()
-        settings, spool = self._config.sources[source], self._intakes[source].push.path
-        described = await asyncio.to_thread(describe_columns, source, settings, spool, request.names)
+        settings, intake = self._config.sources[source], self._intakes[source]
+        described = await asyncio.to_thread(
+            describe_columns, source, settings, intake.push.path, request.names, intake.pump.reading
+        )
         members = {member.agent_id: member.address for member in self._catalogue.members(source)}
         members[me.agent_id] = me.address
         parts = [self._catalogue.job(app) for app in request.apps]
@@ -74,7 +76,8 @@ class SourceAnswers:
             raise UnavailableError(f"the agent {self._me().name} has not heard of the job yet")
         pump = self._intakes[request.source].pump
         everyone = tuple(pump.workers.values())
-        anyway = pump.columns if archive_folder(self._config) is not None else {}
+        reading = None if archive_folder(self._config) is None else pump.reading
+        anyway = {} if reading is None else reading.columns
         workers = [each for each in everyone if each.plan.definition.first.app == request.app]
         handed = [self._handed[each.tree] for each in workers if each.tree in self._handed]
         return {

@@ -309,7 +309,8 @@ def _typed(definition: Definition, read: dict[str, Any], source: dict[str, Any])
             words = nearest(name, source["fields"])
             message = f"source {definition.source!r} has no column {name!r}" + did_you_mean(words)
             if not source["fields"]:
-                message = f"source {definition.source!r} has no lines yet, so nothing is known of column {name!r}"
+                why = source.get("open", "has no lines yet")
+                message = f"source {definition.source!r} {why}, so nothing is known of column {name!r}"
             raise refused(node, message, "or declare its type under [columns]")
         columns[found[0]] = found[1]
     return columns

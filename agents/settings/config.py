@@ -23,6 +23,8 @@ from elf.overlay.settings import LEASE_MS_MAX
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
 #: Unless they are set.
 IPV4_PREFIX, IPV6_PREFIX = 24, 48
+#: The format of a source whose lines are to tell it.
+AUTO = "auto"
 _CREATOR = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 #: Of an Ed25519 key.
 _KEY_BYTES = 32
@@ -119,10 +121,11 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: File or glob to tail; empty for a source that is only pushed to (`/v1/ingest/NAME`).
     path: str = ""
     #: json, a name of docs/FORMATS.md, or a pasted nginx log_format / Apache LogFormat line; of several the first that
-    #: fits a line is its own.
-    format: str | list[str] = "json"
-    #: JSON field that holds the event time.
-    time: str = "ts"
+    #: fits a line is its own. "auto": what the first lines are found to be. Unless set: json where columns are
+    #: declared, else auto.
+    format: str | list[str] = ""
+    #: JSON field that holds the event time. Unless set: ts, or what auto finds.
+    time: str = ""
     #: Zone of times that do not say theirs, such as "Europe/Berlin"; empty: UTC if this machine's is.
     time_zone: str = ""
     #: Where a file that was never read begins: "beginning" (its backlog counts) or "end".
@@ -133,8 +136,15 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     privacy: PrivacySection = PrivacySection()
 
     def __post_init__(self) -> None:
+        if not self.format:
+            msgspec.structs.force_setattr(self, "format", "json" if self.columns else AUTO)
         if self.start not in ("beginning", "end"):
             raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
+
+    @property
+    def time_field(self) -> str:
+        """The field of objects that holds the event time, unless it is found out."""
+        return self.time or "ts"
 
 
 class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,7 +213,7 @@ class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     enabled: bool = True
     #: Folder; empty: `archive` below the agent's data folder.
     path: str = ""
-    #: Events held in memory at most; files become visible with each checkpoint.
+    #: Events held in memory at most, and no more than some 16 MiB of them; files become visible with each checkpoint.
     rows_max: int = 500_000
     #: How long after it was written an event is kept, as a duration; "" keeps it as long as there is room.
     retain: str = "30d"

@@ -91,7 +91,8 @@ class Tail:
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         self._limits = limits or {}
-        self._carrier = carrier
+        #: May be set as long as nothing has been read.
+        self.carrier = carrier
         #: All files are our own: nobody but we write them.
         self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._limits}
         self.at_end = False
@@ -100,6 +101,8 @@ class Tail:
         #: Totals since the start, for metrics.
         self.gap_count = self.gap_bytes = 0
         self._gaps: list[Gap] = []
+        #: Logs with files that were rotated away before the first look, which are not read.
+        self.begun_late: set[str] = set()
         #: Every known file that exists or existed, by device and inode.
         self._files: dict[tuple[int, int], Followed] = {}
         #: Files that are gone, and restored places whose file is not found yet.
@@ -360,10 +363,12 @@ class Tail:
             file.inherit(self._truncated.pop(seen.key))
         if first and not self._restored and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
+            if seen.path != live and not self._from_end:
+                self.begun_late.add(live)
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path), self._carrier)
+        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path), self.carrier)
         return file
 
     def _skip(self, file: Followed, done: bool) -> None:

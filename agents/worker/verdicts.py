@@ -41,6 +41,14 @@ def is_set_back(progress: Progress, verdict: Verdict) -> bool:
     return not verdict.missing and progress.sealed is not None and verdict.through > progress.sealed
 
 
+def is_overtaken(progress: Progress) -> bool:
+    """Tell whether intervals were settled that a worker has not sealed: it was leapt over, and may be so again.
+
+    Whoever is a little later than all others each time, by its clock, would never seal anything any more.
+    """
+    return progress.settled is not None and (progress.sealed is None or progress.settled > progress.sealed)
+
+
 def left_out(progress: Progress, verdict: Verdict) -> Progress:
     """Return how a worker that was set back goes on: without what was counted, which is all it can tell of it.
 

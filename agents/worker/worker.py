@@ -30,7 +30,7 @@ from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.snapshot_size import fit
 from elf.agents.worker.state import Progress, Snapshot, WorkerState
 from elf.agents.worker.unfit import saying, unsaid_of, with_mistyped
-from elf.agents.worker.verdicts import counted, is_set_back, left_out
+from elf.agents.worker.verdicts import counted, is_overtaken, is_set_back, left_out
 from elf.overlay.contract import NEVER, Verdict
 
 
@@ -48,8 +48,8 @@ class Worker:
 
     __slots__ = (
         "_closing_ms", "_counting", "_doubtful", "_intervals", "_read", "_resumed", "_semantics", "_stored",
-        "_succeeds", "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "progress", "tree",
-        "versions",
+        "_succeeds", "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "overtaken", "progress",
+        "tree", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,8 @@ class Worker:
         self._counting = self.versions.counting(None)
         #: Changed since the last checkpoint.
         self.dirty = True
+        #: An interval that would be sealed now had it not been counted without us meanwhile; the tree is to hear of it.
+        self.overtaken: int | None = None
         self._semantics = self.plan.definition.options.semantics
         #: Snapshots without a verdict, unless the store has them all.
         self._unsettled: dict[int, Snapshot] = {}
@@ -300,6 +302,8 @@ class Worker:
             self._closing_ms = self.versions.closing_ms(closed + 1)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
+            if is_overtaken(self.progress):
+                self.overtaken = closed
             return []
         throughs = {interval for interval in self.open if floor < interval < closed} | {closed}
         if floor != NEVER and self._has_news(floor):

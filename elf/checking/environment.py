@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elf.agents.errors import ConfigError
-from elf.agents.intake.source_setup import archive_folder, read_key, source_format
+from elf.agents.intake.reading import read_key, source_format
+from elf.agents.intake.recognition import recognised
+from elf.agents.intake.source_setup import archive_folder
 from elf.agents.runtime import read_token
-from elf.agents.settings.config import AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, overlay_settings, split_address
 from elf.agents.sources.compression import RefusedError
 from elf.agents.sources.families import live_paths
 from elf.agents.sources.readers import open_reader
@@ -125,9 +127,13 @@ class _Look:
         self._format(name, source, [each for paths in families.values() for each in paths])
 
     def _format(self, name: str, source: SourceConfig, logs: Sequence[str]) -> None:
-        """Look whether the first lines of the newest log have the format that is configured."""
+        """Look whether the first lines of the newest log have the format that is configured, or any that is known."""
         try:
-            format, sample = source_format(name, source), _front_of_newest(logs)
+            sample = _front_of_newest(logs)
+            if source.format == AUTO:
+                self._open_format(name, source, sample)
+                return
+            format = source_format(name, source)
         except (ConfigError, OSError):  # said already
             return
         found = fitting(format, sample)
@@ -139,6 +145,14 @@ class _Look:
             setting = f'time = "{likely.time}"' if likely.names == found.names else f'format = "{likely.shown}"'
             said += f"; {likely.fits} would with {setting}"
         self.found.obstacles.append(self._finding(("sources", name, "format"), said))
+
+    def _open_format(self, name: str, source: SourceConfig, sample: bytes) -> None:
+        """Look whether lines tell their format, as an agent will."""
+        found = recognised([sample], source.time or None) if sample else None
+        if isinstance(found, str):
+            self.found.obstacles.append(self._finding(("sources", name), f"sources.{name}: {found}"))
+        elif found is not None:
+            self.judged(("sources", name), lambda: source_format(name, source, recognised=found))
 
 
 def _nearest(path: Path) -> Path:

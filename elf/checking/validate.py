@@ -23,8 +23,8 @@ from elf.agents.jobs.intervals import check_beside
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
-from elf.agents.settings.config import AgentConfig, SourceConfig, split_address
-from elf.agents.sources.format import make_format
+from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, split_address
+from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.privacy.redaction import masked_without_text, unknown_columns
 from elf.agents.sources.times.zones import named_zone
 from elf.agents.toml.places import Place, Places, find_places
@@ -250,9 +250,7 @@ class _Check:
         if source.time_zone:
             self._call((*path, "time_zone"), named_zone, source.time_zone)
         with contextlib.suppress(ConfigError, ValueError):
-            zone = named_zone(source.time_zone) if source.time_zone else None
-            self._call((*path, "format"), lambda _: make_format(source.format, time=source.time, zone=zone), "")
-            columns = make_format(source.format, time=source.time, zone=zone).columns
+            columns = None if source.format == AUTO else self._columns_of_format(path, source)
             self._masked(path, columns, source)
             for setting, index, column in unknown_columns(columns, source.privacy):
                 hint = did_you_mean(nearest(column, columns or ())) or f"; it has {', '.join(columns or ())}"
@@ -260,6 +258,15 @@ class _Check:
                 self.say(place, f"{'.'.join(path)} has no column {column!r}{hint}")
         for column, kind in source.columns.items():
             self._call((*path, "columns", column), SqlType.parse, kind)
+
+    def _columns_of_format(self, path: Keys, source: SourceConfig) -> Mapping[str, SqlType] | None:
+        zone = named_zone(source.time_zone) if source.time_zone else None
+
+        def make(_: str = "") -> Format:
+            return make_format(source.format, time=source.time_field, zone=zone)
+
+        self._call((*path, "format"), make, "")
+        return make().columns
 
     def _masked(self, path: Keys, columns: Mapping[str, SqlType] | None, source: SourceConfig) -> None:
         if columns is None:

@@ -27,9 +27,15 @@ def agent(
         typer.Option(metavar="NAME=PATH", help="A source and what to tail (NAME alone: pushed to)."),
     ] = None,
     format: Annotated[
-        str, typer.Option(help="Of the --source lines: json, combined, common, or a pasted log_format / LogFormat.")
-    ] = "json",
-    time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+        str,
+        typer.Option(
+            help="Of the --source lines: json, combined, common, or a pasted log_format / LogFormat.",
+            show_default="what their first lines tell",
+        ),
+    ] = "",
+    time: Annotated[
+        str, typer.Option(metavar="FIELD", help="JSON field with the event time.", show_default="what the lines tell")
+    ] = "",
     join: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="An agent to join; repeatable.")] = None,
     bind: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where other agents reach this one.")] = None,
     api: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the HTTP API listens.")] = None,

@@ -42,8 +42,7 @@ class Barrier:
 
     def add(self, edge: bytes, claim: Claim) -> list[Claim]:
         """File a claim; returns what must go up at once because its interval was forwarded already."""
-        if edge in self._given_up:
-            self._given_up = tuple(other for other in self._given_up if other != edge)
+        self.speak(edge)
         if claim.through <= self.forwarded_through:
             return self._pass(claim)
         early: list[Claim] = []
@@ -53,6 +52,11 @@ class Barrier:
             claim = msgspec.structs.replace(claim, since=self.forwarded_through)
         self.bag.add(edge, claim)
         return early
+
+    def speak(self, edge: bytes) -> None:
+        """Take note that a participant is there: it is waited for (again)."""
+        if edge in self._given_up:
+            self._given_up = tuple(other for other in self._given_up if other != edge)
 
     def _pass(self, claim: Claim) -> list[Claim]:
         spoken_for = {

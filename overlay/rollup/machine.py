@@ -57,8 +57,8 @@ class Rollup:
     """The roll-up machine; each method returns the effects of one input."""
 
     __slots__ = (
-        "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket", "agent", "app", "barrier",
-        "committed", "leap_after_ms", "ledger", "settlement", "state", "term",
+        "_before", "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket", "agent", "app",
+        "barrier", "committed", "leap_after_ms", "ledger", "settlement", "state", "term",
     )  # fmt: skip
 
     def __init__(self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random) -> None:
@@ -69,6 +69,8 @@ class Rollup:
         self.leap_after_ms = settings.leap_after_ms
         self.state = RollupState()
         self.committed = NEVER
+        #: The commit before the last; as in the ledger.
+        self._before = NEVER
         self.term = 0
         self.settlement: Settlement | None = None
         self.ledger: Ledger | None = None
@@ -132,8 +134,12 @@ class Rollup:
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot; see `OverlayNode.seal`."""
-        if self.settlement is None or through <= max(self.settlement.durable, self._own.sealed):
+        if self.settlement is None or through <= self._own.sealed:
             return False, []
+        if through <= self.settlement.durable:
+            # Counted without us, before its time had come here: whoever gave us up is to wait for us again.
+            self._own.sealed = through
+            return False, self._announce(now_ms) + self._advance(now_ms)
         self._own.add(self.settlement.durable, through, payload)
         self._own.prune(self.committed)
         return True, self._advance(now_ms)
@@ -237,7 +243,7 @@ class Rollup:
                 return self._on_claim(sender.id, claim) + self._advance(now_ms)
             case Announce(agent=agent) if child is not None:
                 self._meet(sender.id, (agent,))
-                return self._on_announce(message, now_ms) + self._advance(now_ms)
+                return self._on_announce(message, sender.id, now_ms) + self._advance(now_ms)
             case Presence(agents=agents, here=True) if child is not None:
                 self._meet(sender.id, agents)
                 return self._up(message)
@@ -277,8 +283,10 @@ class Rollup:
         if self.ledger is not None:
             self.ledger.present(agents)
 
-    def _on_announce(self, announce: Announce, now_ms: int) -> list[Effect]:
+    def _on_announce(self, announce: Announce, edge: bytes, now_ms: int) -> list[Effect]:
         if self.ledger is None:
+            if announce.sealed >= self._before:
+                self.barrier.speak(edge)
             return self._up(announce)
         status = self.ledger.on_announce(announce)
         return self._on_status(status, now_ms) if status is not None else []
@@ -305,6 +313,7 @@ class Rollup:
     def _learn(self, term: int, committed: int) -> None:
         self.term = term
         if committed > self.committed:
+            self._before = self.committed
             self.committed = committed
             self.barrier.settle(committed)
 
@@ -404,4 +413,4 @@ class Rollup:
     def _announce(self, now_ms: int) -> list[Effect]:
         assert self.settlement is not None
         announce = Announce(self.app, self.agent, self.settlement.durable, self._own.sealed, self.settlement.fresh)
-        return self._on_announce(announce, now_ms)
+        return self._on_announce(announce, OWN, now_ms)

@@ -6,6 +6,7 @@
 - Rows change with the revision only, and no master's revision falls.
 - In the end all windows are closed, and have every event that no lost disk took; where nothing befell disks and clocks
   all are complete.
+- An archive has every event that its agent has acknowledged, once; none twice even where a disk was lost.
 - All agents know one order of a job's versions; a term of a job's root group has one leader.
 
 Each check returns sentences about what is wrong, none when all is well.
@@ -13,6 +14,7 @@ Each check returns sentences about what is wrong, none when all is well.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.world.truth import COMPLETE, Answer, Event, JobPlan, Truth
@@ -112,6 +114,22 @@ def check_end(truth: Truth) -> list[str]:
             excused = event.lost or job.drops or event.pushed_s <= began_s or event.host in truth.lost_ms
             if not (named and excused):
                 wrong.append(f"{last}: event {event.number} of {event.host} is not in it, and this is how it ended")
+    return wrong[:SENTENCES_MAX]
+
+
+def check_archive(truth: Truth, source: str, host: str, archived: Sequence[int]) -> list[str]:
+    """Check that a host's archive of a source, given as the numbers of its events, is what its agent had."""
+    counts = Counter(archived)
+    wrong = [f"the archive of {host} has event {number} {count} times" for number, count in counts.items() if count > 1]
+    own = {event.number: event for event in truth.events.values() if (event.source, event.host) == (source, host)}
+    wrong += [f"the archive of {host} has event {number}, which is not its" for number in counts if number not in own]
+    # A new disk's agent reads no file that the log was rotated to before.
+    due = own.values() if host not in truth.lost_ms else ()
+    wrong += [
+        f"the archive of {host} lacks event {event.number}, acknowledged at {event.acked_s:.2f} s"
+        for event in due
+        if event.acked_s is not None and event.number not in counts
+    ]
     return wrong[:SENTENCES_MAX]
 
 

@@ -41,7 +41,7 @@ class Faults:
     #: Every kind of fault; crashes are the most common in life, too.
     KINDS: tuple[str, ...] = (
         "crash", "crash", "die", "restart", "kill_leader", "lose_disk", "pause", "pause_leader", "partition",
-        "one_way", "storm", "fill_disk", "slow_disk", "set_clock",
+        "one_way", "storm", "fill_disk", "slow_disk", "set_clock", "rename_log", "copy_log",
     )  # fmt: skip
 
     def __init__(self, world: World, truth: Truth, seed: int, kinds: Iterable[str] | None = None) -> None:
@@ -166,6 +166,19 @@ class Faults:
         host.set_clock(self.rng.randint(-STEP_MS, STEP_MS))
         self._later(lambda: host.set_clock(0))
         return True
+
+    def rename_log(self) -> bool:
+        """Rotate a web server's log by its name; more than one while nobody looks may count a gap too many."""
+        host = self.rng.choice(self.world.hosts)
+        if host not in self.world.up():
+            self.truth.doubtful.add(host.name)
+        return host.log.rename()
+
+    def copy_log(self) -> bool:
+        """Rotate a web server's log by a copy, which always counts a gap: lines may come between copy and cut."""
+        host = self.rng.choice(self.world.hosts)
+        self.truth.doubtful.add(host.name)
+        return host.log.copy()
 
     # ---- inside
 

@@ -31,13 +31,13 @@ from tests.world.chain import FIRST, FIRST_PLACE, Chain, check_chain
 from tests.world.faults import Faults
 from tests.world.power import age_mark, flip_bit
 from tests.world.trials import SKEW_MS, Run, meet, run_course
-from tests.world.truth import JobPlan, Truth
+from tests.world.truth import PUSHED, JobPlan, Truth
 from tests.world.work import Work
 from tests.world.world import Host, UnansweredError, World
 
 #: Hosts; as many as a root group has members at most are there at first, the others come later.
 HOSTS, AT_FIRST = 7, 5
-JOB = JobPlan(name="chain", size_ms=2_000)
+JOB = JobPlan(name="chain", source=PUSHED, size_ms=2_000)
 #: The option that tells blocks apart: retention beyond this, in seconds.
 MARKED_S = 3_600
 #: Each client asks for a command so often, and looks at all agents; one answer takes so long at most.

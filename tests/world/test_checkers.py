@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.world import checkers
-from tests.world.truth import Answer, Event, JobPlan, Known, Truth
+from tests.world.truth import PUSHED, Answer, Event, JobPlan, Known, Truth
 
-JOB = JobPlan(name="each", size_ms=2_000)
+JOB = JobPlan(name="each", source=PUSHED, size_ms=2_000)
 NOW_S = 20.0
 
 
@@ -37,7 +37,7 @@ def right() -> Truth:
     """Two events of two agents in one window, both counted, after a first answer that names who was missing."""
     truth = Truth(jobs=(JOB,), published_s={"each": 0.0})
     for host, ts_ms in (("web0", 10_100), ("web1", 11_900)):
-        event = truth.push(host, ts_ms, now_s=ts_ms / 1000)
+        event = truth.push(PUSHED, host, ts_ms, now_s=ts_ms / 1000)
         event.acked_s, event.shown_ms = ts_ms / 1000 + 0.1, ts_ms + 100
     truth.answers = [
         answer({0: ("web0", 1)}, status="final_incomplete", missing=("web1",), asked_s=15.0, answered_s=15.1),
@@ -81,7 +81,7 @@ def last(**changed: object) -> Callable[[Truth], None]:
 
 
 def add_event(truth: Truth) -> None:
-    truth.events[7] = Event(7, "web0", 30_000, 30.0, 30.1, 30_100)
+    truth.events[7] = Event(7, PUSHED, "web0", 30_000, 30.0, 30.1, 30_100)
 
 
 def forget_version(truth: Truth) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
 import subprocess
@@ -9,8 +10,12 @@ import sys
 
 import pytest
 
+from tests.world.checkers import check_all
 from tests.world.faults import Faults
-from tests.world.trials import Options, Run, play
+from tests.world.trials import Options, Run, meet, play, run_course
+from tests.world.truth import LOGGED, JobPlan, Truth
+from tests.world.work import Work
+from tests.world.world import World
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: Long enough for a few faults.
@@ -33,6 +38,30 @@ def test_all_faults(seed: int) -> None:
 def test_calm_agents_count_everything_at_once() -> None:
     run = passed(1, 3, Options(seconds=SECONDS, faults=()))
     assert run.figures["UnavailableError"] <= 3, "while the job begins"
+
+
+def test_an_agent_whose_clock_is_behind_comes_back_once_it_was_leapt_over() -> None:
+    """Each interval is counted before it has come to its end there: it would never be in one again."""
+
+    async def course(world: World, run: Run) -> None:
+        truth = Truth()
+        work, behind = Work(world, truth, seed=3), world.hosts[2]
+        behind.skew_ms = -700
+        await world.start()
+        await meet(world, world.hosts)
+        await work.publish(world.hosts[0], JobPlan(name="each", source=LOGGED, size_ms=2_000, leap_after_ms=1_000))
+        for tenths in range(200):
+            # While its log is not there it cannot say how far it is, and is leapt over.
+            for host in world.hosts if tenths > 60 else world.hosts[:2]:
+                work.log(host, 1)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(10)
+        await work.ask_for_all()
+        await work.end()
+        run.failures += check_all(truth)
+
+    run = run_course(Run(seed=1, agents=3), course, "behind-")
+    assert run.failures == [], run.line()
 
 
 def digest(seed: int, agents: int, hashed: str) -> str:

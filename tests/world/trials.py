@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.world.checkers import check_all, check_end
+from tests.agents.archive.archived import read_archive
+from tests.world.checkers import check_all, check_archive, check_end
 from tests.world.disk import is_disk_full
 from tests.world.faults import Faults
 from tests.world.files import folder_of, numbered_files
 from tests.world.loop import WorldLoop
-from tests.world.truth import JobPlan, Truth
+from tests.world.truth import LOGGED, PUSHED, JobPlan, Truth
 from tests.world.work import Work
 from tests.world.world import Host, World
 
@@ -27,6 +28,8 @@ from tests.world.world import Host, World
 MEET_S, SETTLE_S = 30.0, 120.0
 #: It is looked so often whether they are whole.
 LOOK_S = 5.0
+#: So many hosts keep an archive.
+ARCHIVED_SHARE = 0.3
 #: Clocks differ by up to so much from the true time, either way.
 SKEW_MS = 400
 
@@ -78,9 +81,10 @@ def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
     """Draw two jobs: one whose late data always comes, and one of any kind."""
     straggler, trees = rng.choice(("late", "mirror", "drop", "void")), rng.choice((1, 1, 2))
     leap_after_ms = rng.choice((1_000, 3_000, 10_000))
+    source, others = rng.choice(((PUSHED, LOGGED), (LOGGED, PUSHED)))
     return (
-        JobPlan(name="each", size_ms=2_000, leap_after_ms=leap_after_ms),
-        JobPlan(name="other", size_ms=5_000, straggler=straggler, trees=trees),
+        JobPlan(name="each", source=source, size_ms=2_000, leap_after_ms=leap_after_ms),
+        JobPlan(name="other", source=others, size_ms=5_000, straggler=straggler, trees=trees),
     )
 
 
@@ -125,6 +129,7 @@ async def _play(world: World, run: Run, options: Options) -> None:
     storm = Faults(world, truth, rng.getrandbits(64), options.faults)
     for host in world.hosts:
         host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
+        host.is_archived = rng.random() < ARCHIVED_SHARE
     await world.start()
     await meet(world, world.hosts)
     work.begin()
@@ -136,6 +141,13 @@ async def _play(world: World, run: Run, options: Options) -> None:
     run.figures["s to settle"] = round(await _settle(world, work))
     await work.end()
     run.failures += check_all(truth)
+    for host in world.hosts:
+        if host.is_archived and not run.failures:
+            await host.stop()
+            for source in (PUSHED, LOGGED):
+                archived = read_archive(host.folder / "archive", source)
+                numbers = archived["number"].to_list() if archived.height else []
+                run.failures += check_archive(truth, source, host.name, numbers)
     run.figures["events"] = len(truth.events)
     run.figures["answers"] = len(truth.answers)
     run.figures.update(storm.counts)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+#: What is pushed, and what is logged; every agent has both.
+PUSHED, LOGGED = "clicks", "lines"
 #: Labels that say that nothing is missing.
 COMPLETE = ("final", "revised")
 
 
 @dataclass(slots=True)
 class Event:
-    """One line that was pushed to an agent; its number is its key in every job."""
+    """One line that was logged on a host, or pushed to its agent; its number is its key in every job."""
 
     number: int
+    source: str
     host: str
     ts_ms: int
     pushed_s: float
-    #: When the agent said that it is durable, in virtual seconds; None: it did not, and may or may not have it.
+    #: When the agent said that it is durable, or it was logged, in virtual seconds; None: the agent did not say so, and
+    #: may or may not have it.
     acked_s: float | None = None
     #: What the agent can have taken the time for then, at most.
     shown_ms: int = 0
@@ -36,6 +40,7 @@ class JobPlan:
     """A job: it counts each event by itself, in windows that follow each other."""
 
     name: str
+    source: str
     size_ms: int
     lateness_ms: int = 1_000
     leap_after_ms: int = 3_000
@@ -49,7 +54,7 @@ class JobPlan:
 name = "{self.name}"
 creator = "world"
 query = '''
-SELECT host, number, count(*) AS n FROM clicks GROUP BY host, number, window(ts, '{self.size_ms} milliseconds')
+SELECT host, number, count(*) AS n FROM {self.source} GROUP BY host, number, window(ts, '{self.size_ms} milliseconds')
 '''
 [options]
 lateness = "{self.lateness_ms} ms"
@@ -125,18 +130,18 @@ class Truth:
     #: Hosts whose disk was lost or whose clock was set, which labels tell by names and gaps for good.
     doubtful: set[str] = field(default_factory=set)
 
-    def push(self, host: str, ts_ms: int, now_s: float) -> Event:
+    def push(self, source: str, host: str, ts_ms: int, now_s: float) -> Event:
         """Make the next event."""
         number = len(self.events)
-        event = self.events[number] = Event(number, host, ts_ms, now_s)
+        event = self.events[number] = Event(number, source, host, ts_ms, now_s)
         return event
 
     def lose(self, host: str, wall_ms: int) -> None:
-        """A disk is lost, with what was pushed there."""
+        """A disk is lost, with what was pushed there; the web server's log is on another one."""
         self.doubtful.add(host)
         self.lost_ms[host] = wall_ms
         for event in self.events.values():
-            if event.host == host:
+            if event.host == host and event.source == PUSHED:
                 event.lost = True
 
     def is_beyond_labels(self, event: Event, job: JobPlan) -> bool:
@@ -151,7 +156,7 @@ class Truth:
         """Return the events of each window, those that were refused left out."""
         found: dict[int, list[Event]] = {}
         for event in self.events.values():
-            if not event.refused:
+            if not event.refused and event.source == job.source:
                 found.setdefault(job.start_of(event.ts_ms), []).append(event)
         return found
 

@@ -1,4 +1,4 @@
-"""What people and programs do with the agents all the time: push events, ask for windows, change jobs, look about.
+"""What people and programs do with the agents all the time: log and push events, ask, change jobs, look about.
 
 Owns clients, which know nothing of the agents' insides but who leads a root group; what they see goes into `Truth`.
 """
@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -19,13 +19,15 @@ from elf.agents.http.agent_service import Service
 from elf.agents.publications.change import Wanted
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import app_id
-from tests.world.truth import Answer, Event, JobPlan, Known, Truth
-from tests.world.world import SOURCE, Host, UnansweredError, World
+from tests.world.truth import LOGGED, PUSHED, Answer, Event, JobPlan, Known, Truth
+from tests.world.world import Host, UnansweredError, World
 
 #: Pushes to one agent, questions of one reader and looks at all agents come so often, in seconds.
 PUSH_S, ASK_S, LOOK_S = 1.0, 0.4, 0.5
 #: Somebody changes a job so often.
 CHANGE_S = 8.0
+#: So many events come by the web server's log, whether the agent runs or not; the others are pushed.
+LOGGED_SHARE = 0.5
 #: Shares of events that are dated wrong: back by up to so long, ahead by up to so long.
 LATE_SHARE, LATE_MS, AHEAD_SHARE, AHEAD_MS = 0.05, 15_000, 0.05, 1_500
 #: A refused push is tried again so often.
@@ -86,10 +88,25 @@ class Work:
     async def _push_always(self, host: Host) -> None:
         while True:
             await asyncio.sleep(self._rng.expovariate(1 / PUSH_S))
-            if host.service is not None:
-                now_s = self.world.loop.time()
-                events = [self.truth.push(host.name, self._date(host), now_s) for _ in range(self._rng.randint(1, 5))]
-                self._beside(self._push(host, events))
+            is_logged = self._rng.random() < LOGGED_SHARE
+            if not is_logged and host.service is None:
+                continue
+            count = self._rng.randint(1, 5)
+            if is_logged:
+                self.log(host, count)
+            else:
+                self._beside(self._push(host, self._events(PUSHED, host, count)))
+
+    def log(self, host: Host, count: int) -> None:
+        """Let a host's web server log some events."""
+        events = self._events(LOGGED, host, count)
+        host.log.write(_lines(events))
+        for event in events:
+            event.acked_s, event.shown_ms = event.pushed_s, host.shown_ms_max()
+
+    def _events(self, source: str, host: Host, count: int) -> list[Event]:
+        now_s = self.world.loop.time()
+        return [self.truth.push(source, host.name, self._date(host), now_s) for _ in range(count)]
 
     def _date(self, host: Host) -> int:
         drawn, now_ms = self._rng.random(), host.wall_ms()
@@ -98,12 +115,11 @@ class Work:
         return now_ms + self._rng.randint(0, AHEAD_MS) if drawn < LATE_SHARE + AHEAD_SHARE else now_ms
 
     async def _push(self, host: Host, events: list[Event]) -> None:
-        lines = [json.dumps({"ts": each.ts_ms, "host": each.host, "number": each.number}) for each in events]
-        body = "\n".join(lines).encode()
+        body = _lines(events)
         for _ in range(PUSH_TRIES):
             losses = host.disks_lost
             try:
-                await host.ask(lambda service: service.ingest(SOURCE, body))
+                await host.ask(lambda service: service.ingest(PUSHED, body))
             except UnavailableError:
                 self.errors["push refused"] += 1
                 await asyncio.sleep(AGAIN_S)
@@ -223,3 +239,8 @@ class Work:
         self.truth.known.append(
             Known(host.name, self.world.loop.time(), job.name, record.instance, versions, term, leader)
         )
+
+
+def _lines(events: Sequence[Event]) -> bytes:
+    lines = [json.dumps({"ts": each.ts_ms, "host": each.host, "number": each.number}) for each in events]
+    return b"".join(line.encode() + b"\n" for line in lines)

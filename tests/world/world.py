@@ -1,7 +1,8 @@
 """Hosts with shipped agents on them, in virtual time: started, asked, killed, paused, their disks lost or full.
 
-Owns what a machine is (an address, a data folder, a clock that somebody may set, a disk that may be slow or full) and
-what a client of an agent's door sees of it. Decides nothing about when what befalls whom: that is `faults`.
+Owns what a machine is (an address, a data folder, a web server's log, a clock that somebody may set, a disk that may be
+slow or full) and what a client of an agent's door sees of it. Decides nothing about when what befalls whom: that is
+`faults`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from elf.overlay.sim.streams import Streams
 from tests.world.disk import FullDisk
 from tests.world.loop import Life, WorldLoop
 from tests.world.network import network_of
+from tests.world.truth import LOGGED, PUSHED
+from tests.world.weblog import WebLog
 
 T = TypeVar("T")
-SOURCE = "clicks"
+COLUMNS = {"host": "STRING", "number": "BIGINT"}
 #: How long the work of a thread takes on a disk that is all right, in virtual seconds.
 DISK_S = (0.0, 0.004)
 
@@ -73,6 +76,10 @@ class Host:
         #: How much longer its disk takes at most while it is slow, in s.
         self.slow_s = 0.0
         self.disk = FullDisk()
+        #: What its web server writes, on a disk of its own.
+        self.log = WebLog(folder.with_name(f"{folder.name}.logs") / "access.log")
+        #: Whether its agent keeps an archive.
+        self.is_archived = False
         self._bound = (EPOCH_MS, 0)
         self.life: Process | None = None
         self.service: Service | None = None
@@ -226,8 +233,11 @@ class World:
         return AgentConfig(
             agent=AgentSection(data=str(host.folder), name=host.name),
             overlay=OverlaySection(bind="127.0.0.1:0", join=join),
-            archive=ArchiveSection(enabled=False),
-            sources={SOURCE: SourceConfig(columns={"host": "STRING", "number": "BIGINT"})},
+            archive=ArchiveSection(enabled=host.is_archived),
+            sources={
+                PUSHED: SourceConfig(columns=COLUMNS),
+                LOGGED: SourceConfig(path=str(host.log.path), columns=COLUMNS),
+            },
         )
 
     def up(self) -> list[Host]:

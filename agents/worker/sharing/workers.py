@@ -70,6 +70,15 @@ class Workers(dict[bytes, Worker]):
         readouts = Readouts()
         return {tree: worker.seal(watermark_ms, readouts, self.read) for tree, worker in self.items()}
 
+    def overtaken(self) -> list[tuple[bytes, int]]:
+        """Return the trees, and intervals of theirs, that were counted without us before their time; each once."""
+        found = []
+        for tree, worker in self.items():
+            if worker.overtaken is not None:
+                found.append((tree, worker.overtaken))
+                worker.overtaken = None
+        return found
+
     def states(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> list[WorkerState]:
         """Return what a checkpoint has to hold of those who have changed since the last one; they are not dirty then.
 

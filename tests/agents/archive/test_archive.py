@@ -11,7 +11,15 @@ import polars as pl
 import pytest
 
 import elf.agents.archive.disk
-from elf.agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files
+from elf.agents.archive.archive import (
+    HELD_BYTES_MAX,
+    HOURS_MAX,
+    Archive,
+    ArchiveError,
+    Recovery,
+    check_file,
+    list_files,
+)
 from elf.agents.archive.layout import MIXED, manifest_path, safe_name
 from tests.agents.archive.archived import read_archive
 
@@ -103,6 +111,19 @@ def test_memory_is_bounded_by_rows(tmp_path: Path) -> None:
     archive.prepare(1)
     archive.commit(1)
     assert numbers(tmp_path) == list(range(101))
+
+
+def test_memory_is_bounded_by_bytes(tmp_path: Path) -> None:
+    archive, count = open_archive(tmp_path, rows_max=1_000_000), 0
+    while not hidden(tmp_path):
+        archive.append(events(count, 10).with_columns(note=pl.lit("x" * 100_000)))
+        count += 10
+    assert count * 100_000 < HELD_BYTES_MAX + 2_000_000
+    archive.append(events(count, 10))
+    assert len(hidden(tmp_path)) == 1
+    archive.prepare(1)
+    archive.commit(1)
+    assert numbers(tmp_path) == list(range(count + 10))
 
 
 def test_a_disk_that_refuses_at_the_bound_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

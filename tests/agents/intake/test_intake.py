@@ -15,7 +15,10 @@ from elf.agents.intake.pace import BUSY_S, POLL_S
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
+from elf.agents.intake.reading import Reading
+from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.format import make_format
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
@@ -34,6 +37,7 @@ CHUNK_BYTES = 1 << 16
 LINES = 6_000
 PADDING = "x" * 200
 NO_ARCHIVE: Archive | None = None
+READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 def make_pump(
@@ -46,8 +50,8 @@ def make_pump(
     checkpoint_ms: int = 1,
 ) -> Pump:
     return Pump(
-        PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=chunk_bytes, checkpoint_ms=checkpoint_ms),
-        Tail(str(folder / logs)), make_format("json"), checkpoints, NO_ARCHIVE,
+        PumpSettings(source="clicks", chunk_bytes=chunk_bytes, checkpoint_ms=checkpoint_ms),
+        Tail(str(folder / logs)), READING, checkpoints, NO_ARCHIVE,
         RejectedLines(folder / "rejected" / "s.txt"), PlainClock(now_ms),
     )  # fmt: skip
 

@@ -16,12 +16,15 @@ from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
+from elf.agents.settings.config import PrivacySection
 from elf.agents.sources import readers
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import Reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
@@ -40,7 +43,8 @@ BASE_MS = 1_767_225_600_000
 NOW_MS = 1_000_000_000
 
 
-SETTINGS = PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000)
+SETTINGS = PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000)
+READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 class Clock(PlainClock):
@@ -66,13 +70,13 @@ class Site:
     def start(self) -> None:
         self.database = Database(self.folder / "state" / "state.db")
         self.checkpoints = Checkpoints(self.database)
-        format = make_format(self.format)
-        tail = Tail(str(self.folder / "*.log"), carrier=format.carrier)
+        reading = READING if self.format == "json" else READING._replace(format=make_format(self.format))
+        tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            SETTINGS, tail, format, self.checkpoints, archive, rejected, clock,
+            SETTINGS, tail, reading, self.checkpoints, archive, rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -109,6 +113,15 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.database.close()
+
+
+def test_what_a_log_was_rotated_to_before_is_a_gap_up_to_its_first_event(site: Site) -> None:
+    site.write((1_000, "a"), name="a.log.1")
+    site.write((5_000, "b"), (7_000, "c"))
+    site.run()
+    assert site.rows() == {(2, "b"): 1, (3, "c"): 1}
+    (gap,) = [gap for one in site.sealed if one.snapshot.payload for gap in opened(one.snapshot.payload, PLAN)[0].gaps]
+    assert gap[0] <= 0 and gap[1] - BASE_MS // 2_000 == 2, "the interval of its first event, and all before"
 
 
 def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> None:
@@ -484,7 +497,15 @@ def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_
             limits: dict[str, Callable[[], int]] = {str(log): lambda log=log: log.stat().st_size}  # type: ignore[misc]
             tail = Tail(str(log), limits=limits if is_pushed else {})
             rejected, checkpoints = RejectedLines(folder / "rejected.txt"), Checkpoints(database)
-            pump = Pump(SETTINGS, tail, make_format("json"), checkpoints, None, rejected, clock)
+            pump = Pump(
+                SETTINGS,
+                tail,
+                READING,
+                checkpoints,
+                None,
+                rejected,
+                clock,
+            )
             counted = clock() // PLAN.interval_ms - 3
             worker = Worker(PLAN, "w2", Progress(counted=counted), new=True)
             pump.attach(worker)

@@ -10,6 +10,7 @@ import pytest
 
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.reading import Reading
 from elf.agents.intake.rejections import NOTED_MS
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
@@ -32,6 +33,7 @@ LATER = compile_job(msgspec.structs.replace(PLAN.definition, name="later"), COLU
 BASE_MS = 1_767_225_600_000
 INTERVAL = BASE_MS // 2_000
 WRONG = '192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET /?token=secret HTTP/1.1" 200 5 "-" "curl"\n'
+READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 @dataclasses.dataclass
@@ -44,9 +46,8 @@ class Site:
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         self.pump = Pump(
-            PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000), tail,
-            make_format("json"), Checkpoints(self.database), None, rejected, PlainClock(lambda: self.now_ms),
-            Redactor(PrivacySection()),
+            PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000), tail,
+            READING, Checkpoints(self.database), None, rejected, PlainClock(lambda: self.now_ms),
         )  # fmt: skip
         self.pump.attach(Worker(PLAN, "w1", new=True))
 

@@ -11,7 +11,8 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
-from elf.agents.intake.source_setup import describe_columns, make_pump, make_redactor, source_format
+from elf.agents.intake.reading import make_redactor, source_format
+from elf.agents.intake.source_setup import describe_columns, make_pump
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
@@ -51,7 +52,7 @@ def run(
     database = Database(folder / "data" / "state.db")
     pump, _ = make_pump("access", source, config, folder / "data", "web-1", Checkpoints(database), Clock())
     definition = load_definition(f'name = "j"\ncreator = "c"\nquery = """{query}"""', filename="j.toml")
-    plan = compile_job(definition, pump.format.columns or {})
+    plan = compile_job(definition, pump.reading.columns if pump.reading else {})
     pump.attach(Worker(plan, "w1", new=True))
     while pump.step():
         pass
@@ -116,7 +117,7 @@ def test_a_key_for_hashes_must_be_there_and_long(tmp_path: pathlib.Path) -> None
     short = tmp_path / "short"
     short.write_bytes(b"0123456789\n")
     for path, said in ((short, "has less than 16 bytes; `elf keygen"), (tmp_path / "none", "cannot be read: No such")):
-        source = SourceConfig(privacy=PrivacySection(ip="hash", key_file=str(path)))
+        source = SourceConfig(format="combined", privacy=PrivacySection(ip="hash", key_file=str(path)))
         with pytest.raises(ConfigError, match=f"sources.access.privacy.key_file = .* {said}"):
             make_redactor("access", source, source_format("access", source))
 
@@ -171,11 +172,9 @@ def test_columns_are_told_from_the_newest_log_whatever_lies_beside_it(
             raise PermissionError(13, "Permission denied")
         return readers.open_reader(path)
 
-    monkeypatch.setattr("elf.agents.intake.source_setup.open_reader", open_reader)
+    monkeypatch.setattr("elf.agents.sources.samples.open_reader", open_reader)
     source = SourceConfig(path=str(logs / "*"), format="json")
     assert describe_columns("s", source, tmp_path / "push.log", ["a"])["columns"] == {"a": "BIGINT"}
     # Rotated away between two looks.
-    monkeypatch.setattr(
-        "elf.agents.intake.source_setup.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")]
-    )
+    monkeypatch.setattr("elf.agents.sources.samples.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")])
     assert describe_columns("s", source, tmp_path / "push.log", ["b"])["columns"] == {"b": "BIGINT"}

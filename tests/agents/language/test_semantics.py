@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import Plan
+from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.format import make_format
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
@@ -28,6 +31,7 @@ from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")
 START_MS = 1_767_225_600_000
+READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 @dataclass
@@ -81,9 +85,9 @@ class Site:
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         self.pump = Pump(
-            PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000),
+            PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000),
             tail,
-            make_format("json"),
+            READING,
             checkpoints,
             None,
             rejected,

@@ -71,6 +71,21 @@ def test_a_snapshot_that_missed_its_commit_is_carried_and_says_so() -> None:
     assert opened(carried.payload or b"", PLAN)[0] == Notes(settles={"w1": ((NEVER, 3),)})
 
 
+def test_whoever_is_counted_without_says_when_its_own_time_has_come() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1), (2_500, "b", 1)]))
+    for interval in range(2):  # each settled by others whose clocks are ahead, before ours has closed it
+        worker.settle(Verdict(interval - 1, interval, missing=True), [])
+        assert worker.overtaken is None
+        assert worker.seal(2_000 * (interval + 1) + 100) == []
+        assert worker.overtaken == interval
+        worker.overtaken = None
+        assert worker.seal(2_000 * (interval + 1) + 200) == [] and worker.overtaken is None, "said once"
+    (snapshot,) = worker.seal(6_000)
+    assert snapshot.through == 2 and rows_of([snapshot]) == {(0, "a"): 1, (1, "b"): 1}
+    assert worker.seal(8_000) and worker.overtaken is None, "it is in step again"
+
+
 def test_a_verdict_that_says_again_what_was_heeded_settles_nothing_of_it_twice() -> None:
     #: A root that has not heard yet that a verdict was heeded says it again, as one with the next, after a restart.
     worker = Worker(PLAN, "w1")

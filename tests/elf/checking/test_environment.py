@@ -155,16 +155,24 @@ def test_lines_of_another_format_are_said_with_what_they_look_like(folder: Path)
     line = '192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n'
     (folder / "access.log").write_text(f"shop.example:443 {line}" * 3)
     (folder / "objects.log").write_text('{"at":"2026-11-26T09:00:00Z","time":1795683600}\n')
+    (folder / "words.log").write_text("so it goes\n")
     text = f"""agent.data = "{folder}/data"
 [sources.a]
 path = "{folder}/access.log"
 format = "combined"
 [sources.b]
 path = "{folder}/objects.log"
+format = "json"
+[sources.c]
+path = "{folder}/objects.log"
+[sources.d]
+path = "{folder}/words.log"
 """
     obstacles, _ = said(looked(text))
     assert [each.partition(": ")[2] for each in obstacles] == [
         "sources.a.format: 0 of the first 3 lines fit 'combined'; 3 would with format = \"vhost_combined\"",
         "sources.b.format: 0 of the first 1 lines fit 'json'; 1 would with time = \"time\"",
+        "sources.d: its lines are of no format that has a name; `elf sample FILE` shows more",
     ]
+    text = text.replace("words", "objects")
     assert said(looked(text.replace('"combined"', '"vhost_combined"').replace("objects", "none")))[0] == []

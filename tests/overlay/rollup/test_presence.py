@@ -9,7 +9,7 @@ import pytest
 from elf.overlay.contract import NEVER, OverlaySettings, RollupState, RosterEntry
 from elf.overlay.effects import ChildDown, ChildUp, Effect, ParentUp, Send
 from elf.overlay.ids import Contact
-from elf.overlay.messages import Announce, Claim, Contribution, Presence
+from elf.overlay.messages import Announce, Claim, Contribution, Presence, Settle, Status
 from elf.overlay.rollup import below
 from elf.overlay.rollup.ledger import ORPHANED_MS, Ledger
 from elf.overlay.rollup.machine import Rollup
@@ -107,3 +107,70 @@ def test_a_root_waits_on_for_whoever_is_back_or_was_never_lost() -> None:
     assert book.deadline_ms == 19_000, "b, for which the wait began now"
     book.add(b"B", Claim(1, 2, ("b",), b"p"))
     assert book.step(9_001) is not None
+
+
+def waits(rollup: Rollup, through: int, now_ms: int) -> bool:
+    """Let two of three members bring an interval; tell whether their forwarder waits for the third, ours."""
+    effects = []
+    for child, names in ((A, "xy"), (B, "z")):
+        effects += rollup.on_message(
+            child, Contribution(APP, 1, Claim(through - 1, through, tuple(names), None)), now_ms
+        )
+    return not any(isinstance(each, Send) and isinstance(each.message, Contribution) for each in effects)
+
+
+def test_who_was_given_up_is_waited_for_once_its_time_has_come() -> None:
+    """It is a little later than all others: nothing that it seals is not settled before, so it would never speak."""
+    rollup = inner("m")
+    rollup.enrol(0)
+    rollup.on_message(ABOVE, Status(APP, "m", 7, 4, ()), 0)
+    assert waits(rollup, 5, 1_000)
+    patience_ms = rollup.barrier.patience_ms
+    assert [each for each in rollup.on_tick(1_000 + patience_ms) if isinstance(each, Send)], "it is given up"
+    settle(rollup, 5, 1_000 + patience_ms)
+    assert not waits(rollup, 6, 20_000), "and is not waited for"
+    settle(rollup, 6, 20_000)
+    taken, effects = rollup.seal(6, None, 20_300)
+    said = [each.message for each in effects if isinstance(each, Send)]
+    assert not taken and [message.sealed for message in said if isinstance(message, Announce)] == [6]
+    assert waits(rollup, 7, 30_000), "it may be in this one"
+
+
+def settle(rollup: Rollup, through: int, now_ms: int) -> None:
+    rollup.on_message(ABOVE, Settle(APP, 7, through - 1, through, ("m",), ()), now_ms)
+    rollup.on_notified(through, now_ms)
+
+
+def test_a_forwarder_waits_again_for_a_child_that_says_so() -> None:
+    rollup = inner("m")
+    rollup.on_message(ABOVE, Settle(APP, 7, NEVER, 4, (), ()), 0)
+    rollup.on_message(ABOVE, Settle(APP, 7, 4, 5, (), ()), 0)
+    rollup.barrier.patience_ms = 100
+    for through, now_ms in ((6, 1_000), (7, 2_000)):
+        effects = rollup.on_message(A, Contribution(APP, 1, Claim(through - 1, through, ("x", "y"), None)), now_ms)
+        effects += rollup.on_tick(now_ms + 100)
+        assert [each for each in effects if isinstance(each, Send) and isinstance(each.message, Contribution)]
+    rollup.on_message(B, Announce(APP, "z", 5, 3, False), 2_500)
+    assert not held(rollup, 8), "two behind is no news"
+    rollup.on_message(B, Announce(APP, "z", 5, 4, False), 2_500)
+    assert held(rollup, 9)
+
+
+def held(rollup: Rollup, through: int) -> bool:
+    effects = rollup.on_message(A, Contribution(APP, 1, Claim(through - 1, through, ("x", "y"), None)), through * 1_000)
+    return not [each for each in effects if isinstance(each, Send)]
+
+
+def test_a_root_waits_again_for_who_says_so() -> None:
+    book = ledger()
+    assert book.step(0) is None
+    assert book.step(10_000) is not None
+    book.merged(b"p", ())
+    book.durable()
+    book.add(b"A", Claim(2, 3, ("a",), b"p"))
+    assert book.step(10_001) is not None, "b and c have not spoken"
+    book.merged(b"p", ())
+    book.durable()
+    book.on_announce(Announce(APP, "b", 3, 2, False))
+    book.add(b"A", Claim(3, 4, ("a",), b"p"))
+    assert book.step(10_002) is None and book.awaited == {"a", "b"}
