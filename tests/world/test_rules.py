@@ -86,7 +86,7 @@ NEEDED: list[tuple[Remove, int, float]] = [
     (without_one_transaction, 1, 40.0),
     (without_names, 1, 40.0),
     (without_gaps, 2, 40.0),
-    (without_those_that_began_late, 2, 40.0),
+    (without_those_that_began_late, 7, 40.0),
     (rollup.without_m2, 1, 40.0),
     (rollup.without_m4_at_the_root, 4, 40.0),
     (rollup.without_m5, 1, 20.0),
@@ -132,7 +132,7 @@ def without_the_one_before(patch: Patch) -> None:
 
 #: Rules of the root group, and a seed of the attack on leadership that has shown each.
 NEEDED_TO_LEAD: list[tuple[Remove, int]] = [
-    (without_majorities, 1),
+    (without_majorities, 6),
     (without_entries_on_disk, 5),
     (without_the_one_before, 1),
 ]
