@@ -74,6 +74,8 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
     if reason == "time":
         if isinstance(format, JsonLines):
             return f"their field {format.time!r} is no time; name the field that has it with {time_option}"
+        if format.name in ("ltsv", "logfmt"):
+            return f"they have no time in a field that is known to have it; name that with {time_option}"
         return "their time is none"
     if reason == "no_header":
         return "no line before them names their columns"

@@ -32,17 +32,21 @@ class BegunParts:
     Args:
         mark: what lines have, with `%s` for their stream.
         read: reads a clean line; None: it is none of them.
+        may_begin: whether a record may have begun in some lines; fast.
     """
 
     is_owed = True
 
-    def __init__(self, mark: bytes, read: Callable[[bytes], Part | None]) -> None:
+    def __init__(self, mark: bytes, read: Callable[[bytes], Part | None], may_begin: Callable[[bytes], bool]) -> None:
         self._mark = mark
+        self._may_begin = may_begin
         self._read = read
 
     def behind(self, carried: Sequence[Carried], text: bytes, at: int) -> tuple[Carried, ...]:
         """Return the lines of all records that have begun: of each stream those behind the last end."""
         begun: list[Carried] = []
+        if not carried and not self._may_begin(text):
+            return ()
         for stream in _STREAMS:
             own, lengths, has_end = self._unended(stream, text, at)
             if not has_end:

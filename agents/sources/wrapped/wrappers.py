@@ -82,11 +82,18 @@ class LayoutWrapper:
         self._has_part = has_part
         around = {name: kind for name, kind in reader.columns.items() if name not in (MESSAGE, PART)}
         self.columns: Mapping[str, SqlType] = around
-        self.carrier = BegunParts(b" %s ", _cri_part) if has_part else None
+        self.carrier = BegunParts(b" %s ", _cri_part, self.has_parts) if has_part else None
+        #: The lines that were looked at last, and the answer: who reads a file asks, and who reads its lines does.
+        self._looked_at = (b"", False)
 
     def has_parts(self, data: bytes) -> bool:
         """Whether lines may be parts of records."""
-        return self._has_part and b" P " in data
+        if not self._has_part:
+            return False
+        if self._looked_at[0] is not data:
+            # A NUL may stand in the mark, and is taken out of lines.
+            self._looked_at = (data, b" P " in data or b"\0" in data)
+        return self._looked_at[1]
 
     def unwrap(self, lines: Kept) -> Unwrapped:
         """Take the texts out."""
@@ -122,7 +129,7 @@ class ObjectWrapper:
         self._fields = fields
         self._has_parts = has_parts
         self.columns: Mapping[str, SqlType] = dict.fromkeys(fields, SqlType.STRING)
-        self.carrier = BegunParts(b'"%s"', _docker_part) if has_parts else None
+        self.carrier = BegunParts(b'"%s"', _docker_part, self.has_parts) if has_parts else None
 
     def has_parts(self, data: bytes) -> bool:
         """Whether lines may be parts of records."""
