@@ -24,9 +24,10 @@ from elf.agents.language.instants import instant
 from elf.agents.language.iteration import check_size
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.inference import infer
 from elf.agents.sources.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.misfits import NO_OBJECTS, advice
 from elf.agents.worker.poison import insert_whatever, parse_whatever
@@ -126,7 +127,7 @@ def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, 
 
     Where all lines but `rejected` ones were skipped unparsed, its first lines tell.
     """
-    if ends.parsed or not ends.read:
+    if ends.parsed or ends.read == ends.headers:
         return None
     if ends.filtered:
         front = file.front()
@@ -144,10 +145,13 @@ def _gathered(plan: Plan, parser: Format, files: Sequence[Input]) -> Iterator[Ga
     """Yield what the lines of each file are, as many at a time as are worth it."""
     lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
     for file in files:
+        carrying = Carrying(parser.carrier)
         for chunk in file.chunks(CHUNK_BYTES):
-            lines.add(file.name, chunk)
+            lines.add(file.name, chunk, carrying.before(chunk))
             if lines.is_enough:
                 yield from lines.take()
+        if left := carrying.left():
+            lines.add(file.name, b"", left)
     yield from lines.take()
 
 
@@ -194,7 +198,7 @@ def _types(
     missing = [name for name in read if name.lower() not in lowered]
     fields: Sequence[str] = list(known)
     if missing and parser.columns is None:
-        inferred = infer_columns(_sample(files), missing)
+        inferred = infer(parser, _sample(files), missing)
         known, fields = {**inferred.columns, **known}, sorted({*inferred.fields, *known})
     lowered = {name.lower() for name in known}
     for name in missing:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elf.agents.archive.keeper import Keeper
     from elf.agents.archive.mirror import Mirror
 
-_ENDS = ("parsed", "rejected", "filtered")
+_ENDS = ("parsed", "rejected", "filtered", "headers", "parts")
 
 
 def damages_by_kind(damages: Damages) -> dict[str, int]:

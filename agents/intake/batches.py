@@ -16,6 +16,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
+from elf.agents.sources.lines import clean
 from elf.agents.worker.poison import keep_whatever, parse_whatever
 
 #: A log's lines are parsed once they are this part of the most that is read at a time, ...
@@ -65,10 +66,16 @@ class Gathering:
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
 
-    def add(self, log: str, chunk: bytes) -> None:
-        """Take the next whole lines of a log."""
+    def add(self, log: str, chunk: bytes, carried: Sequence[bytes] = ()) -> None:
+        """Take the next whole lines of a log; if there are none, nothing follows what is carried.
+
+        `carried` is as for `Format.keep`.
+        """
         lines = self._logs.setdefault(log, _Lines(len(self._ways)))
-        for part in keep_whatever(self._format, chunk, self._literals, self._redacted):
+        parts = (
+            keep_whatever(self._format, chunk, self._literals, self._redacted, carried) if chunk else [_as_is(carried)]
+        )
+        for part in parts:
             lines.kept.append(part)
             lines.kept_bytes += part.memory_bytes
             self._kept_bytes += part.memory_bytes
@@ -100,6 +107,12 @@ class Gathering:
         lines.kept_bytes = 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):
             parsed.extend(parse_whatever(self._format, kept, columns, self._redacted))
+
+
+def _as_is(lines: Sequence[bytes]) -> Kept:
+    """Keep lines that nothing follows."""
+    cleaned = clean(b"".join(lines))
+    return Kept(cleaned.data, cleaned.ends, cleaned.huge, oddities=cleaned.oddities)
 
 
 class _Lines:

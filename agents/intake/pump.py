@@ -224,8 +224,11 @@ class Pump:
         if self._pending is not None or not self.workers:
             return False
         reading = self.reading or self._recognise()
-        chunk = None if reading is None else self._next_chunk(first=True)
-        if reading is None or chunk is None:
+        if reading is None:
+            return False
+        self.tail.carrier = reading.format.carrier
+        chunk = self._next_chunk(first=True)
+        if chunk is None:
             return False  # of most sources most of the time
         literals = [] if self._archive is not None else self.workers.literals
         texts = reading.redactor.literals(literals)
@@ -233,7 +236,7 @@ class Pump:
         redacted = reading.redactor.message
         lines = Gathering(reading.format, texts, [way.columns for way in ways], self._chunk_bytes, redacted)
         while chunk is not None:
-            lines.add(chunk.stream, chunk.data)
+            lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough
             chunk = None if is_enough else self._next_chunk(first=False)
         for stream, (first, *others) in lines.take():

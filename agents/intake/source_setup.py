@@ -22,7 +22,7 @@ from elf.agents.intake.reading import Reading, Recognised, make_reading, read_ke
 from elf.agents.intake.recognition import Recognition, recognised
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths
-from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.inference import infer
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.samples import first_lines, newest_lines
 from elf.agents.sources.tail import Tail
@@ -150,7 +150,7 @@ def describe_columns(
     if reading.format.columns is not None:
         return {"columns": {column: kind.ddl for column, kind in declared.items()}, "fields": list(declared)}
     asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
-    inferred = infer_columns(newest_lines(patterns, SAMPLE_BYTES), asked)
+    inferred = infer(reading.format, newest_lines(patterns, SAMPLE_BYTES, reading.format.carrier), asked)
     known = {**inferred.columns, **declared}
     return {
         "columns": {column: kind.ddl for column, kind in known.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 COMMON = r'%h %l %u %t "%r" %>s %b'
@@ -145,6 +146,14 @@ LAYOUTS = {
     ),
 }
 
+#: Formats whose header lines name the columns.
+HEADED = ("w3c", "cloudfront", "gcs", "csv")
+#: Those of them that are told by a name in their headers, so that no other format is meant.
+SIGNED = ("cloudfront", "gcs")
+
+#: Formats whose lines are names and values.
+PAIRS = ("ltsv", "logfmt")
+
 #: Wrappers: the last field of each is a line of another format, or a text.
 WRAPPERS = {
     "syslog": (
@@ -157,6 +166,32 @@ WRAPPERS = {
     "cri": "{ts:time:iso} {stream:stream} {:part} {message:rest}",
 }
 
+
+class Object(NamedTuple):
+    """A wrapper of objects.
+
+    Attributes:
+        text: the field with a line of another format, or a text.
+        time: the field with the time.
+        fields: of each column around the text the field.
+        has_parts: a text without a final newline goes on in the next one.
+    """
+
+    text: str
+    time: str
+    fields: Mapping[str, str]
+    has_parts: bool = False
+
+
+OBJECTS = {
+    "docker": Object("log", "time", {"stream": "stream"}, has_parts=True),
+    "journald": Object(
+        "MESSAGE",
+        "__REALTIME_TIMESTAMP",
+        {"syslog_host": "_HOSTNAME", "unit": "_SYSTEMD_UNIT", "priority": "PRIORITY"},
+    ),
+}
+
 #: Other names of formats, in lower case, with hyphens: GoAccess's.
 ALIASES = {
     "vcombined": "vhost_combined",
@@ -164,6 +199,9 @@ ALIASES = {
     "awsalb": "alb",
     "awselb": "elb",
     "awss3": "s3",
+    "iis": "w3c",
+    "cloudstorage": "gcs",
+    "tsv": "csv",
     "traefikclf": "traefik",
     "traefik-clf": "traefik",
 }
@@ -172,7 +210,7 @@ ALIASES = {
 def canonical(name: str) -> str:
     """Return the name of a format by any of its names, in any case; the name itself if it is none."""
     shape = _shape(name)
-    return next((known for known in LAYOUTS if _shape(known) == shape), ALIASES.get(shape, name))
+    return next((known for known in (*LAYOUTS, *HEADED, *PAIRS) if _shape(known) == shape), ALIASES.get(shape, name))
 
 
 def _shape(name: str) -> str:

@@ -1,19 +1,21 @@
 """The bookkeeping of one source: where every line that was read ended up, and what was odd about some of them.
 
-Owns the conservation law read = parsed + rejected + filtered. It does not own *why* a line was rejected; the
-formats decide that and hand the reason along in `Parsed.rejects`.
+Owns the conservation law read = parsed + rejected + filtered + headers + parts. It does not own *why* a line was
+rejected; the formats decide that and hand the reason along in `Parsed.rejects`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from elf.agents.language.types import SqlType
 
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
 REJECTS_MAX = 100
@@ -28,17 +30,23 @@ class _Tally(msgspec.Struct, frozen=True):
 
 
 class Counters(_Tally, frozen=True):
-    """Lines by their end; each line read is in exactly one of the other three."""
+    """Lines by their end; each line read is in exactly one of the others.
+
+    `headers` say what the lines behind them are made of, and are no events themselves; `parts` are lines of which
+    others are the rest, whose end they share.
+    """
 
     read: int = 0
     parsed: int = 0
     rejected: int = 0
     filtered: int = 0
+    headers: int = 0
+    parts: int = 0
 
     @property
     def balanced(self) -> bool:
         """Tell whether every line read has exactly one end."""
-        return self.read == self.parsed + self.rejected + self.filtered
+        return self.read == self.parsed + self.rejected + self.filtered + self.headers + self.parts
 
 
 class Oddities(_Tally, frozen=True):
@@ -99,6 +107,11 @@ class Rejects:
         """How many more lines will be kept."""
         return REJECTS_MAX - len(self._sample)
 
+    def add_all(self, sample: Sequence[tuple[bytes, str]], count: int) -> None:
+        """Count lines that others have rejected, and keep the first of them while there is room."""
+        self.count += count
+        self._sample += sample[: self.room]
+
     def add_count(self, count: int) -> None:
         """Count lines that are not kept, when there is no room for them anyway."""
         self.count += count
@@ -106,3 +119,25 @@ class Rejects:
     def sample(self) -> tuple[tuple[bytes, str], ...]:
         """Return the kept lines, in the order of their arrival."""
         return tuple(self._sample)
+
+
+def together(parts: Sequence[Parsed], wanted: Mapping[str, SqlType]) -> tuple[pl.DataFrame, Oddities, Mistyped]:
+    """Put the events of parts that follow each other together, and what is odd about them.
+
+    Args:
+        parts: each has `ts` and the wanted columns.
+        wanted: columns and their types, for where there is no part.
+    """
+    if len(parts) == 1:
+        return parts[0].events, parts[0].oddities, parts[0].mistyped
+    schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items() if name != "ts"}}
+    none = pl.DataFrame(schema=schema)
+    mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
+    for part in parts:
+        for name, times in part.mistyped.items():
+            mistyped.setdefault(name, []).append(times)
+    return (
+        pl.concat([none, *(part.events for part in parts)], rechunk=True),
+        sum((part.oddities for part in parts), Oddities()),
+        {name: np.concatenate(times) for name, times in mistyped.items()},
+    )

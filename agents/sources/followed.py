@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from elf.agents.sources.carried import Carried, Carrier, lines_of
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.agents.sources.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
 from elf.agents.sources.rotation import (
@@ -23,6 +24,10 @@ from elf.agents.sources.rotation import (
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
+#: Longer headers are not stored with positions.
+_HEADER_BYTES_MAX = 16 << 10
+#: Looked through at a time for lines that others need: more than any line has.
+_SCANNED_BYTES = 2 * LINE_BYTES_MAX
 
 
 class TruncatedError(Exception):
@@ -40,10 +45,17 @@ class CutShortError(Exception):
 class Followed:
     """A file, open or not, with its place."""
 
-    def __init__(self, seen: Seen, position: Position | None = None, limit: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        seen: Seen,
+        position: Position | None = None,
+        limit: Callable[[], int] | None = None,
+        carrier: Carrier | None = None,
+    ) -> None:
         """Follow a file from its front, or from the place where a former run, or a copy of it, was read to.
 
-        With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to.
+        With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to. The
+        `carrier` knows which lines those behind them need.
         """
         self.path = seen.path
         self.key = seen.key
@@ -53,6 +65,12 @@ class Followed:
         self.done = position.done if position else False
         self.rotated_ms: int | None = None
         self._limit = limit
+        self._carrier = carrier
+        #: Lines that those behind the offset need, and where they are said to be while nobody has read them.
+        self._carried: tuple[Carried, ...] | None = _restored(position, carrier) if position else ()
+        self._carried_at = position.carried if position else None
+        #: Lines that those need that were handed out last.
+        self.carried: tuple[bytes, ...] = ()
         #: Not opened yet since a former run read it.
         self._restored = position is not None
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
@@ -84,7 +102,23 @@ class Followed:
             before=self._before_digest if self._before is None else digest(self._before),
             in_line=self.in_line,
             done=self.done,
+            carried=self._places_carried(),
+            header=self._header(),
         )
+
+    def _places_carried(self) -> tuple[int, ...] | None:
+        if self._carrier is None or self._carried is None:
+            return self._carried_at
+        return tuple(each.at for each in self._carried if each.at >= 0)
+
+    def _header(self) -> str:
+        """Return the header that lines behind the offset need; others that they need are read again."""
+        if self._carrier is None or self._carrier.is_owed or not self._carried:
+            return ""
+        line = self._carried[-1].line
+        # What is no UTF-8, or far too long to be stored, is read again, too.
+        is_storable = len(line) <= _HEADER_BYTES_MAX and line.decode(errors="ignore").encode() == line
+        return line.decode() if is_storable else ""
 
     @property
     def waiting(self) -> bool:
@@ -128,7 +162,23 @@ class Followed:
             count = min(BEFORE_BYTES, self.offset)
             self._before = reader.read_at(self.offset - count, count)
         self._restored = False
+        if self._carried is None and self._carrier is not None:
+            self._carried = self._read_carried(reader)
         return reader
+
+    def _read_carried(self, reader: Reader) -> tuple[Carried, ...]:
+        """Read the lines that those behind the offset need. O(text before it), unless it is known where they are."""
+        assert self._carrier is not None
+        if self._carried_at is not None:
+            whole = (reader.read_at(at, min(LINE_BYTES_MAX + 1, self.offset - at)) for at in self._carried_at)
+            lines = (text[: text.find(b"\n") + 1] or text for text in whole)
+            return tuple(map(Carried, self._carried_at, lines))
+        carried, at = tuple[Carried, ...](), 0
+        while text := reader.read_at(at, min(_SCANNED_BYTES, self.offset - at)):
+            end = text.rfind(b"\n") + 1
+            carried = self._carrier.behind(carried, text[:end], at) if end else carried
+            at += end or len(text)
+        return carried
 
     def _take(self, reader: Reader) -> None:
         self.reader = reader
@@ -144,6 +194,18 @@ class Followed:
         self._before_digest = self.position.before
         self._before = None
         self._unchanged = None
+
+    def inherit(self, position: Position) -> None:
+        """Go on, at the front, below the header that there was before the file was truncated."""
+        self._carried = tuple(each._replace(at=-1) for each in _restored(position, self._carrier) or ())
+
+    def take_owed(self) -> bool:
+        """Whether lines wait for others that will not come any more; `carried` are these then, once."""
+        if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
+            return False
+        self.carried = lines_of(self._carried)
+        self._carried = ()
+        return True
 
     def skip_to_end(self) -> None:
         """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
@@ -181,12 +243,17 @@ class Followed:
         count = min(BEFORE_BYTES, offset)
         self._before = reader.read_at(offset - count, count)
         self.offset = offset
+        self._carried_at = None
+        self._carried = None if self._carrier is None else self._read_carried(reader)
         self.in_line = self._before[-1:] not in (b"", b"\n")
 
     def begin_anew(self) -> int:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
+        # Whoever writes the file may not know that it was truncated, and writes no other header.
+        keeps = self._carrier is not None and not self._carrier.is_owed
+        self._carried = tuple(each._replace(at=-1) for each in self._carried or ()) if keeps else ()
         self.in_line = False
         self.head = (digest(b""), 0)
         self._before = b""
@@ -224,8 +291,13 @@ class Followed:
             if not used and bytes_max <= LINE_BYTES_MAX and len(text) >= bytes_max:
                 bytes_max = LINE_BYTES_MAX + 1
                 continue
+            at = self.offset
             self._advance(reader, text, used)
             if lines:
+                if self._carrier is not None:
+                    before = self._carried or ()
+                    self.carried = lines_of(before)
+                    self._carried = self._carrier.behind(before, lines, at)
                 self._unchanged = None
                 return lines
             if not used:
@@ -293,3 +365,11 @@ class Followed:
         whole_front = front is not None and self.offset == len(self._before or b"")
         head = front[:HEAD_BYTES] if whole_front and front else reader.read_at(0, HEAD_BYTES)
         self.head = digest(head), len(head)
+
+
+def _restored(position: Position, carrier: Carrier | None) -> tuple[Carried, ...] | None:
+    """Return the header that a former run knew; None if it is to be read from the file."""
+    line = position.header.encode()
+    if carrier is None or carrier.is_owed or not line or not carrier.behind((), line, 0):
+        return None  # of another format, if there is one
+    return (Carried(position.carried[-1] if position.carried else -1, line),)

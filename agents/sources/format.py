@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrier
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
 from elf.agents.sources.kept import Kept
@@ -37,16 +38,21 @@ class Format(Protocol):
         """The columns that are known to hold addresses, whatever they are called."""
 
     @property
+    def carrier(self) -> Carrier | None:
+        """What knows which lines those behind them need; None if each stands for itself."""
+
+    @property
     def derives_all(self) -> bool:
         """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
 
-    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want, clean.
 
         Args:
             chunk: whole lines; the last newline may be missing.
             literals: one entry a job, the texts that all must occur in a line for that job to want it. A line that no
                 job wants is skipped unparsed (`filtered`); an empty entry, or no entry, wants every line.
+            carried: lines before the chunk in its file that it needs, as the `carrier` says.
         """
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
@@ -59,10 +65,14 @@ class Format(Protocol):
 
 
 def parse_chunk(
-    format: Format, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()
+    format: Format,
+    chunk: bytes,
+    wanted: Mapping[str, SqlType],
+    literals: Sequence[Sequence[str]] = (),
+    carried: Sequence[bytes] = (),
 ) -> Parsed:
     """Take both steps; the arguments are theirs."""
-    return format.parse(format.keep(chunk, literals), wanted)
+    return format.parse(format.keep(chunk, literals, carried), wanted)
 
 
 def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> TimesOf:
@@ -93,7 +103,7 @@ def make_format(
         spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
             layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
             several but `json` the first that fits a line is its own.
-        time: for json, the field that holds the event time.
+        time: for json, csv, ltsv and logfmt, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
 
@@ -104,15 +114,34 @@ def make_format(
     if specs == ["json"]:
         return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+    from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    if "json" in specs:
-        raise ConfigError("json does not go together with other formats: a source of lines of both has to be two")
+    alone = [name for name in map(canonical, specs) if name in ("json", *HEADED, *PAIRS)]
+    if alone and len(specs) > 1:
+        raise ConfigError(
+            f"{alone[0]} does not go together with other formats: a source of lines of both has to be two"
+        )
+    if alone:
+        from elf.agents.sources.headed.named import headed_lines, pair_lines
+
+        return (headed_lines if alone[0] in HEADED else pair_lines)(alone[0], time, zone, now_ms)
+    if len(specs) == 1:
+        from elf.agents.sources.wrapped.named import is_wrapped, wrapped_lines
+
+        if is_wrapped(specs[0]):
+            return wrapped_lines(
+                specs[0],
+                lambda name, field: make_format(name, time=field, zone=zone, now_ms=now_ms),
+                time,
+                zone,
+                now_ms,
+            )
     for each in specs:
         if not is_known(each):
+            known = ["json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS]
             raise ConfigError(
-                f"unknown format {each!r}{did_you_mean(nearest(each, ['json', *LAYOUTS, *WRAPPERS]))}; use json, "
+                f"unknown format {each!r}{did_you_mean(nearest(each, known))}; use json, "
                 "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"
             )
     return layout_lines(specs, zone, now_ms)

@@ -1,4 +1,4 @@
-"""The columns of a JSON source, as a sample of its lines shows them; asked once, when a job is published.
+"""The columns of a source whose lines name them, as a sample shows them; asked once, when a job is published.
 
 A type is only given where every value seen fits it; the definition then freezes it (DESIGN section 4).
 """
@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 import msgspec
 
 from elf.agents.errors import did_you_mean, nearest
 from elf.agents.language.types import SqlType
+from elf.agents.sources.format import Format, parse_chunk
+from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.pair_lines import PairLines
+from elf.agents.sources.typed_texts import type_of
+from elf.agents.sources.wrapped.numbered_json import NumberedJson
+from elf.agents.sources.wrapped_lines import WrappedLines
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000
@@ -31,6 +38,47 @@ class Inferred:
     columns: dict[str, SqlType]
     missing: dict[str, str]
     fields: tuple[str, ...]
+
+
+class NamesColumns(Protocol):
+    """A format of texts whose lines, or headers, name their columns; no JSON."""
+
+    def names_in(self, sample: bytes) -> Sequence[str]:
+        """Return the names of all columns that some lines have, each once."""
+
+
+def infer(format: Format, sample: bytes, names: Iterable[str]) -> Inferred:
+    """Find the types of columns of a format whose lines name them; see `infer_columns`."""
+    if isinstance(format, JsonLines):
+        return infer_columns(sample, names)
+    if isinstance(format, WrappedLines):
+        return _infer_wrapped(format, sample, list(names))
+    return infer_texts(format, sample, names)
+
+
+def _infer_wrapped(format: WrappedLines, sample: bytes, names: Sequence[str]) -> Inferred:
+    """Find the types of columns of lines that stand in others."""
+    around = {name: kind for name, kind in format.wrapper.columns.items() if name in names}
+    texts, others = format.texts_in(sample), [name for name in names if name not in around]
+    if isinstance(format.inner, NumberedJson):
+        inner = infer(format.inner.lines, texts, others)
+    else:
+        assert isinstance(format.inner, PairLines)
+        inner = infer(format.inner, texts, others)
+    fields = tuple(sorted({*inner.fields, *format.wrapper.columns}))
+    return Inferred({**inner.columns, **around}, inner.missing, fields)
+
+
+def infer_texts(format: Format, sample: bytes, names: Iterable[str]) -> Inferred:
+    """Find the types of columns of texts: as for JSON, if all texts that are something are of it."""
+    first = b"".join(line + b"\n" for line in sample.split(b"\n", SAMPLE_LINES_MAX)[:SAMPLE_LINES_MAX])
+    fields = cast(NamesColumns, format).names_in(first)
+    asked = [name for name in names if name in fields]
+    texts = parse_chunk(format, first, dict.fromkeys(asked, SqlType.STRING)).events
+    found = {name: type_of(texts[name]) for name in asked}
+    known = {name: kind for name, kind in found.items() if kind is not None}
+    missing = {name: _missing(name, fields, texts.height, is_null=name in found) for name in names if name not in known}
+    return Inferred(known, missing, tuple(sorted(fields)))
 
 
 def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
@@ -55,14 +103,18 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
         seen = kinds.get(name, set()) - {type(None)}
         if seen:
             columns[name] = _type_of(seen)
-        elif name in kinds:
-            missing[name] = f"column {name!r} is null in all {len(rows)} lines looked at; declare its type in [columns]"
-        elif rows:
-            hint = did_you_mean(nearest(name, fields))
-            missing[name] = f"no column {name!r} in the {len(rows)} lines looked at{hint}"
         else:
-            missing[name] = f"there is no line yet that shows the type of {name!r}; declare it in [columns]"
+            missing[name] = _missing(name, fields, len(rows), is_null=name in kinds)
     return Inferred(columns, missing, fields)
+
+
+def _missing(name: str, fields: Sequence[str], lines: int, *, is_null: bool) -> str:
+    """Say why a name has no type."""
+    if is_null and lines:
+        return f"column {name!r} is null in all {lines} lines looked at; declare its type in [columns]"
+    if lines:
+        return f"no column {name!r} in the {lines} lines looked at{did_you_mean(nearest(name, fields))}"
+    return f"there is no line yet that shows the type of {name!r}; declare it in [columns]"
 
 
 def _rows(sample: bytes) -> Sequence[dict[str, object]]:

@@ -78,12 +78,13 @@ class JsonLines:
     columns: Mapping[str, SqlType] | None = None
     addresses: Collection[str] = ()
     derives_all = False
+    carrier = None
 
     def __init__(self, time: str = "ts", times_of: TimesOf = iso_times) -> None:
         self.time = time
         self._times_of = times_of
 
-    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
         prefilter = Prefilter(literals, json_escape(chunk, literals))
         lines = clean(chunk, prefilter.word)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.lines import Ends
+
+
+class Section(NamedTuple):
+    """Lines that follow each other below one header.
+
+    Attributes:
+        header: theirs, clean; empty if there is none.
+        lines: how many they are.
+    """
+
+    header: bytes
+    lines: int
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -21,6 +34,8 @@ class Kept(msgspec.Struct, frozen=True):
         huge: the huge ones, cut to `LINE_BYTES_MAX`.
         filtered: how many others no job can want.
         oddities: what was repaired in any of them.
+        headers: how many others are headers.
+        sections: of formats with headers: which of the lines are below which; all of them are in one.
     """
 
     data: bytes
@@ -28,6 +43,8 @@ class Kept(msgspec.Struct, frozen=True):
     huge: tuple[bytes, ...] = ()
     filtered: int = 0
     oddities: Oddities = Oddities()
+    headers: int = 0
+    sections: tuple[Section, ...] = ()
 
     @classmethod
     def whole(cls, line: bytes) -> Kept:
@@ -51,9 +68,12 @@ class Kept(msgspec.Struct, frozen=True):
         lines = min(middle, len(self.ends))
         at = int(self.ends[lines - 1]) + 1 if lines else 0
         huge = middle - lines
+        first, second = _cut(self.sections, lines)
         return (
-            Kept(self.data[:at], self.ends[:lines], self.huge[:huge], self.filtered, self.oddities),
-            Kept(self.data[at:], self.ends[lines:] - at, self.huge[huge:]),
+            Kept(
+                self.data[:at], self.ends[:lines], self.huge[:huge], self.filtered, self.oddities, self.headers, first
+            ),
+            Kept(self.data[at:], self.ends[lines:] - at, self.huge[huge:], sections=second),
         )
 
 
@@ -68,4 +88,32 @@ def joined(parts: Sequence[Kept]) -> Kept:
         huge=tuple(line for part in parts for line in part.huge),
         filtered=sum(part.filtered for part in parts),
         oddities=sum((part.oddities for part in parts), Oddities()),
+        headers=sum(part.headers for part in parts),
+        sections=_merged(section for part in parts for section in part.sections or (Section(b"", len(part.ends)),))
+        if any(part.sections for part in parts)
+        else (),
     )
+
+
+def _cut(sections: Sequence[Section], lines: int) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """Divide sections behind so many lines."""
+    first, second, left = list[Section](), list[Section](), lines
+    for section in sections:
+        count = min(left, section.lines)
+        left -= count
+        first.append(section._replace(lines=count))
+        second.append(section._replace(lines=section.lines - count))
+    return _merged(first), _merged(second)
+
+
+def _merged(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """Join neighbours below the same header, and leave empty ones out, unless all are."""
+    found: list[Section] = []
+    for section in sections:
+        if found and (found[-1].header == section.header or not section.lines):
+            found[-1] = found[-1]._replace(lines=found[-1].lines + section.lines)
+        elif found and not found[-1].lines:
+            found[-1] = section
+        else:
+            found.append(section)
+    return tuple(found)

@@ -58,6 +58,8 @@ class LayoutLines:
         ConfigError: a layout has no time, and the like.
     """
 
+    carrier = None
+
     def __init__(self, name: str, layouts: Sequence[Layout], times: Times, *, absolute: bool = False) -> None:
         self.name = name
         self._reader = Reader(layouts, absolute=absolute)
@@ -81,17 +83,22 @@ class LayoutLines:
         """Whether the parts of a request are all made of it."""
         return self._reader.derives_all
 
-    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
         prefilter = Prefilter(literals, escape=None)  # values are as logged
         return prefilter.keep(clean(chunk, prefilter.word))
 
-    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
-        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType], numbers: list[Ends] | None = None) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`.
+
+        If there are `numbers`, those of the lines that are events go there.
+        """
         rejects, oddities, parts = Rejects(), lines.oddities, []
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for block, ends in _blocks(lines):
-            events, odd, unfit = self._events(block, ends, wanted, rejects)
+        first = 0
+        for block, ends in blocks_of(lines):
+            events, odd, unfit = self._events(block, ends, wanted, rejects, numbers, first)
+            first += len(ends)
             parts.append(events)
             oddities += odd
             for name, times in unfit.items():
@@ -103,7 +110,16 @@ class LayoutLines:
         all_mistyped = {name: np.concatenate(times) for name, times in mistyped.items()}
         return Parsed(events, counters, rejects.sample(), oddities, all_mistyped)
 
-    def taken_apart(self, line: bytes) -> list[tuple[Field, int, int]]:
+    def times_of(self, block: bytes, ends: Ends) -> tuple[npt.NDArray[np.int64], int]:
+        """Return the event time of each line, `NO_TIME` of one that does not fit; and how many came twice in UTC."""
+        found = self._reader.read(block, ends, {})
+        ms = np.full(len(ends), NO_TIME)
+        fitting = np.ones(len(ends), np.bool_)
+        fitting[found.misfits[:, 0]] = False
+        ms[fitting], ambiguous = self._utc(found)
+        return ms, ambiguous
+
+    def taken_apart(self, line: bytes, carried: Sequence[bytes] = ()) -> list[tuple[Field, int, int]]:
         """Return the columns of a line that fits, in the line's order, and where the value of each begins and ends."""
         for program in self._reader.programs:
             with contextlib.suppress(Misfit):
@@ -112,7 +128,7 @@ class LayoutLines:
                 return sorted(found, key=lambda each: each[1])
         return []
 
-    def misfit(self, line: bytes) -> Misfit | None:
+    def misfit(self, line: bytes, carried: Sequence[bytes] = ()) -> Misfit | None:
         """Say where a line stops to fit the layout that it fits furthest; None if it fits one."""
         worst: Misfit | None = None
         for program in self._reader.programs:
@@ -125,9 +141,15 @@ class LayoutLines:
         return worst
 
     def _events(
-        self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects
+        self,
+        block: bytes,
+        ends: Ends,
+        wanted: Mapping[str, SqlType],
+        rejects: Rejects,
+        numbers: list[Ends] | None,
+        first: int,
     ) -> tuple[pl.DataFrame, Oddities, Mistyped]:
-        """Make events of some lines; lines that are none are rejected."""
+        """Make events of some lines, of which this is the first; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, bad_encoding = valid_utf8(block)
@@ -139,6 +161,8 @@ class LayoutLines:
         if len(found.misfits) or not exists.all():
             self._reject(block, ends, found, exists, rejects)
             events = events.filter(pl.Series(exists))
+        if numbers is not None:
+            numbers.append(np.delete(np.arange(len(ends)), found.misfits[:, 0])[exists] + first)
         times = ((name, ms[rows][exists[rows]]) for name, rows in found.mistyped.items())
         mistyped = {name: own for name, own in times if len(own)}
         counts = {name: len(own) for name, own in mistyped.items()}
@@ -173,7 +197,7 @@ class LayoutLines:
         rejects.add_count(count - len(kept))
 
 
-def _blocks(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
+def blocks_of(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
     """Yield lines in blocks, at least one, and where in each its newlines are."""
     if not len(lines.ends):
         yield b"", lines.ends

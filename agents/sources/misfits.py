@@ -74,14 +74,22 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
     if reason == "time":
         if isinstance(format, JsonLines):
             return f"their field {format.time!r} is no time; name the field that has it with {time_option}"
+        if format.name in ("ltsv", "logfmt"):
+            return f"they have no time in a field that is known to have it; name that with {time_option}"
         return "their time is none"
+    if reason == "no_header":
+        return "no line before them names their columns"
+    if reason == "header":
+        return f"the header above them is none that {format.name!r} can be read by"
     if reason == "line_too_long":
         return "they are longer than 1 MiB"
     # Only here: agents without access logs do without them.
-    from elf.agents.sources.catalogue import LAYOUTS
+    from elf.agents.sources.catalogue import LAYOUTS, PAIRS
     from elf.agents.sources.layout_lines import LayoutLines
+    from elf.agents.sources.pair_lines import PairLines
 
     names = [name for name, named in LAYOUTS.items() if not named.twin and name != format.name]
+    names += [name for name in PAIRS if name != format.name]
     fitting = [name for name in names if _fits(name, line)]
     such = ", ".join(fitting[:_NAMED_MAX])
     if isinstance(format, JsonLines):
@@ -89,7 +97,9 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
     if _fits("json", line):
         such = "json"
     wrong = f"these lines do not have the format {format.name!r}"
-    misfit = format.misfit(line.rstrip(b"\r\n")[:_LOOKED_AT_BYTES]) if isinstance(format, LayoutLines) else None
+    misfit = (
+        format.misfit(line.rstrip(b"\r\n")[:_LOOKED_AT_BYTES]) if isinstance(format, LayoutLines | PairLines) else None
+    )
     if misfit is not None:
         wrong += f": this one {misfit.shown(line.rstrip() if quotes else b'')}"
     if such:

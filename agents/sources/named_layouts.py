@@ -37,7 +37,7 @@ def layout_lines(specs: Sequence[str], zone: zoneinfo.ZoneInfo | None, now_ms: C
 
 
 def is_known(spec: str) -> bool:
-    """Tell whether a format has this name, or is meant to be a layout."""
+    """Tell whether a format of layouts has this name, or is meant to be one."""
     _, inner = _unwrapped(spec)
     return canonical(inner) in LAYOUTS or inner in WRAPPERS or is_layout(inner)
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.times.fields import TIME_FIELD, TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
 
 #: So much of a file is looked at, and so many lines of it.
 SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
 #: Layouts of one file are at most so many.
 _COVER_MAX = 3
-#: Fields of objects that may hold the event time, the likeliest first.
-TIME_FIELDS = (
-    *("ts", "time", "timestamp", "@timestamp", "datetime", "date", "time_iso8601", "time_local", "msec"),
-    *("StartUTC", "EdgeStartTimestamp"),
-)
+#: Formats whose lines name their columns: others are meant where these fit, too.
+_GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
 
 
@@ -76,7 +74,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     if not lines:
         return Recognised(None, ())
     objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
-    guesses = [objects, *(_guess(name, lines) for name in _names())]
+    guesses = [objects, *(_guess(name, lines, time) for name in _names(lines))]
     good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
     if good:
         tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
@@ -92,7 +90,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
 def fitting(format: Format, sample: bytes) -> Guess:
     """Return how many lines fit a format."""
     lines = _lines(sample)
-    return Guess((format.name,), _fits(format, lines) if lines else 0, len(lines))
+    return _guessed(format, lines) if lines else Guess((format.name,), 0, 0)
 
 
 def _lines(sample: bytes) -> list[bytes]:
@@ -104,23 +102,41 @@ def _lines(sample: bytes) -> list[bytes]:
     return [line for line in text.split(b"\n") if line][:_LINES_MAX]
 
 
-def _names() -> list[str]:
-    """Name every format of layouts, in every wrapper, too."""
-    wrapped = [f"{wrapper}+{name}" for wrapper in WRAPPERS for name, each in LAYOUTS.items() if not each.twin]
-    return [*LAYOUTS, *wrapped, *WRAPPERS]
+def _names(lines: Sequence[bytes]) -> list[str]:
+    """Name every format that lines may have but JSON, in every wrapper, too."""
+    wrappers = [*WRAPPERS, *(OBJECTS if _are_objects(lines) else ())]
+    inner = [*(name for name, each in LAYOUTS.items() if not each.twin), *PAIRS]
+    inner += [JSON] if any(b"{" in line for line in lines) else []
+    return [*LAYOUTS, *(f"{wrapper}+{name}" for wrapper in wrappers for name in inner), *wrappers, *HEADED, *PAIRS]
 
 
 def _fits(format: Format, lines: Sequence[bytes]) -> int:
     return parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters.parsed
 
 
-def _guess(name: str, lines: Sequence[bytes]) -> Guess:
-    return Guess((name,), _fits(make_format(name, zone=UTC), lines), len(lines))
+def _guess(name: str, lines: Sequence[bytes], time: str | None = None) -> Guess:
+    if not name.endswith(f"+{JSON}"):
+        return _guessed(make_format(name, time=time or TIME_FIELD, zone=UTC), lines)._replace(names=(name,))
+    fields = TIME_FIELDS if time is None else (time,)
+    guesses = (
+        _guessed(make_format(name, time=each, zone=UTC), lines)._replace(names=(name,), time=each) for each in fields
+    )
+    return max(guesses, key=lambda guess: guess.fits)
+
+
+def _are_objects(lines: Sequence[bytes]) -> bool:
+    return any(line.lstrip().startswith(b"{") for line in lines)
+
+
+def _guessed(format: Format, lines: Sequence[bytes]) -> Guess:
+    """Return how many of the lines that stand for themselves fit."""
+    ends = parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters
+    return Guess((format.name,), ends.parsed, ends.read - ends.headers - ends.parts)
 
 
 def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     """Return how many lines are objects with an event time, in the field that has it in most of them."""
-    if not any(line.lstrip().startswith(b"{") for line in lines):
+    if not _are_objects(lines):
         return Guess((JSON,), 0, len(lines))
     guesses = [
         Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in fields
@@ -130,10 +146,12 @@ def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
 
 def _rank(guess: Guess) -> tuple[int, int]:
     """Rank by how many lines fit; then a line in a wrapper is more than a line, and a line more than an object."""
-    if guess.names == (JSON,):
+    if guess.names[0] in _GENERAL:
         return guess.fits, 0
-    if guess.names[0] in WRAPPERS:
+    if guess.names[0] in (*WRAPPERS, *OBJECTS):
         return guess.fits, 1
+    if guess.names[0] in SIGNED:
+        return guess.fits, 4
     return guess.fits, 3 if "+" in guess.names[0] else 2
 
 

@@ -38,6 +38,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         before: hash of the `BEFORE_BYTES` before `offset` (fewer near the front).
         in_line: the offset is inside a huge line whose rest is to be skipped.
         done: the file was rotated away and read to its end.
+        carried: where the lines before `offset` begin that those behind it need; None: nobody knows, or asks.
+        header: of these the one that says what the columns are, which may have been truncated away since.
     """
 
     path: str
@@ -49,6 +51,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     before: str = ""
     in_line: bool = False
     done: bool = False
+    carried: tuple[int, ...] | None = None
+    header: str = ""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,17 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 
+from elf.agents.sources.carried import Carrier, lines_of
 from elf.agents.sources.families import matched_files
 from elf.agents.sources.readers import look_at, open_reader
 
 
-def newest_lines(patterns: Iterable[str], bytes_max: int) -> bytes:
-    """Return the last whole lines of the newest file that has any: the first ones of one that is compressed."""
-    return _of_newest(patterns, lambda path: _last_lines(path, bytes_max))
+def newest_lines(patterns: Iterable[str], bytes_max: int, carrier: Carrier | None = None) -> bytes:
+    """Return the last whole lines of the newest file that has any: the first ones of one that is compressed.
+
+    If there is a `carrier`, they stand behind the lines of the file's front that they need, as it says.
+    """
+    return _of_newest(patterns, lambda path: _last_lines(path, bytes_max, carrier))
 
 
 def first_lines(patterns: Iterable[str], bytes_max: int) -> bytes:
@@ -34,13 +38,16 @@ def _of_newest(patterns: Iterable[str], lines_of: Callable[[str], bytes]) -> byt
     return b""
 
 
-def _last_lines(path: str, bytes_max: int) -> bytes:
+def _last_lines(path: str, bytes_max: int, carrier: Carrier | None) -> bytes:
     with contextlib.closing(open_reader(path)) as reader:
         begin = max(0, os.fstat(reader.fd).st_size - bytes_max) if reader.is_plain else 0
         text = reader.read_at(begin, bytes_max)
+        # Headers further on are none of a sample's business.
+        front = reader.read_at(0, bytes_max) if begin and carrier is not None else b""
     if begin:
         text = text[text.find(b"\n") + 1 :]
-    return text[: text.rfind(b"\n") + 1]
+    carried = carrier.behind((), front[: front.rfind(b"\n") + 1], 0) if carrier is not None else ()
+    return b"".join(lines_of(carried)) + text[: text.rfind(b"\n") + 1]
 
 
 def _first_lines(path: str, bytes_max: int) -> bytes:

@@ -18,6 +18,7 @@ import msgspec
 
 from elf.agents.host.clock import monotonic_ms
 from elf.agents.sources import rotation
+from elf.agents.sources.carried import Carrier
 from elf.agents.sources.families import family_on_disk, live_paths
 from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
 from elf.agents.sources.identity import holds, is_copy_of, is_older_copy, readable
@@ -32,12 +33,17 @@ _READS_PER_LOOK = 16
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not."""
+    """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not.
+
+    `carried` are lines before them in their file that they need to be understood; without data, lines that waited for
+    others, which will not come.
+    """
 
     data: bytes
     path: str
     position_after: Position
     stream: str
+    carried: tuple[bytes, ...] = ()
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -66,6 +72,7 @@ class Tail:
         rotate_wait_ms: how long a rotated file is watched after its end.
         now_ms: clock for that; any origin.
         limits: path -> how many bytes of the file there are to read; for files of our own, which are only appended to.
+        carrier: knows which lines those behind them need.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Tail:
         rotate_wait_ms: int = ROTATE_WAIT_MS,
         now_ms: Callable[[], int] = monotonic_ms,
         limits: Mapping[str, Callable[[], int]] | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
         self._patterns = [os.path.abspath(pattern) for pattern in patterns]
@@ -83,6 +91,8 @@ class Tail:
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         self._limits = limits or {}
+        #: May be set as long as nothing has been read.
+        self.carrier = carrier
         #: All files are our own: nobody but we write them.
         self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._limits}
         self.at_end = False
@@ -100,6 +110,8 @@ class Tail:
         #: Files known to be copies of another that is still read itself: device and inode -> the other, and the size
         #: and time of change as of which that was found.
         self._copies: dict[tuple[int, int], tuple[Followed, tuple[int, int]]] = {}
+        #: Files that were truncated while nobody looked, and where they were read to, until they are met.
+        self._truncated: dict[tuple[int, int], Position] = {}
         #: Patterns that matched nothing at the last look.
         self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
@@ -180,9 +192,9 @@ class Tail:
             live, files = families[(self._turn + step) % len(families)]
             for file in list(files):
                 data = self._read(file, live, bytes_max, final)
-                if data:
+                if data or file.take_owed():
                     self._turn = (self._turn + step + 1) % len(families)
-                    return Chunk(data, file.path, file.position, live)
+                    return Chunk(data, file.path, file.position, live, file.carried)
         return None
 
     def _read(self, file: Followed, live: str, bytes_max: int, final: bool) -> bytes:
@@ -335,6 +347,7 @@ class Tail:
             self._follow(seen, place)
             if (place.device, place.inode) == inodes.get(live) and not place.done:
                 self._note_gap(place, live)  # truncated after it was copied, for all we know: maybe not at once
+                self._truncated[place.device, place.inode] = place
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
         """Decide what a file is that was not known before; None while it is not to be read (yet)."""
@@ -346,6 +359,8 @@ class Tail:
                 self._gone.remove(place)
                 return self._follow(seen, place)
         file = self._follow(seen, None)
+        if seen.key in self._truncated:
+            file.inherit(self._truncated.pop(seen.key))
         if first and not self._restored and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
             if seen.path != live and not self._from_end:
@@ -353,7 +368,7 @@ class Tail:
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path))
+        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path), self.carrier)
         return file
 
     def _skip(self, file: Followed, done: bool) -> None:

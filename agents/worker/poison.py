@@ -17,6 +17,7 @@ from elf.agents.failures import FAILURES
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.installed.calls import FunctionsStoppedError
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept
@@ -43,14 +44,18 @@ class Taker(Protocol):
 
 
 def keep_whatever(
-    format: Format, chunk: bytes, literals: Sequence[Sequence[str]], redacted: Callable[[str], str] = str
+    format: Format,
+    chunk: bytes,
+    literals: Sequence[Sequence[str]],
+    redacted: Callable[[str], str] = str,
+    carried: Sequence[bytes] = (),
 ) -> Iterator[Kept]:
     """Keep the lines that jobs may want, in one piece or in halves around what the pre-filter fails on, which is kept.
 
     `redacted` is given what the failure said, which may quote the line, before it is logged.
     """
     try:
-        yield format.keep(chunk, literals)
+        yield format.keep(chunk, literals, carried)
         return
     except MemoryError:
         raise
@@ -58,8 +63,9 @@ def keep_whatever(
         failure = error
     middle = chunk.rfind(b"\n", 0, len(chunk) // 2) + 1 or chunk.find(b"\n") + 1
     if 0 < middle < len(chunk):
+        halves = Carrying(format.carrier, carried)
         for half in (chunk[:middle], chunk[middle:]):
-            yield from keep_whatever(format, half, literals, redacted)
+            yield from keep_whatever(format, half, literals, redacted, halves.before(half))
         return
     log.error("a line cannot be pre-filtered and is kept: %s: %s", type(failure).__name__, redacted(str(failure)))
     yield Kept.whole(chunk)
@@ -87,7 +93,12 @@ def parse_whatever(
     reason = f"failure:{type(failure).__name__}"
     schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items() if name != "ts"}}
     text = (lines.data + b"".join(lines.huge))[:REJECT_BYTES_MAX]
-    counters = Counters(read=lines.count + lines.filtered, rejected=lines.count, filtered=lines.filtered)
+    counters = Counters(
+        read=lines.count + lines.filtered + lines.headers,
+        rejected=lines.count,
+        filtered=lines.filtered,
+        headers=lines.headers,
+    )
     yield Parsed(pl.DataFrame(schema=schema), counters, ((text, reason),) * lines.count, lines.oddities)
 
 

@@ -105,7 +105,9 @@ def _say(outcome: Outcome) -> None:
     """Say what became of the lines."""
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
-    ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
+    headers = f", {lines.headers} of headers" if lines.headers else ""
+    headers += f", {lines.parts} parts of others" if lines.parts else ""
+    ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected{headers}"
     say(f"{lines.read} lines of {_files(outcome.inputs.files)}: {ends}")
     for name, (kind, count) in outcome.mistyped.items():
         values, fit, are = ("1 value", "does", "is") if count == 1 else (f"{count} values", "do", "are")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, cast
 
 import typer
 
@@ -15,6 +16,8 @@ from elf.cli.spark import PANEL
 if TYPE_CHECKING:
     from elf.agents.sources.format import Format
     from elf.agents.sources.inputs import Input
+    from elf.agents.sources.layouts.layout import Field
+    from elf.agents.sources.layouts.misfit import Misfit
     from elf.cli.recognised import Reading
 
 #: Lines that do not fit are told of by the field where they stop, of so many of these.
@@ -45,8 +48,8 @@ def sample(
     (found,) = find_inputs([file]).files
     reading = reading_of([found], formats, time, hints=False)
     format = format_of(reading, zone)
-    lines = [line.rstrip(b"\r") for line in found.front().split(b"\n") if line.strip()]
-    fitting = [line for line in lines if _fits(format, line)]
+    lines = _lines(format, found)
+    fitting = [each for each in lines if each.fits]
     if fitting:
         _show(format, fitting[0], as_json)
     say(f"{len(fitting)} of {len(lines)} lines fit {format.name}")
@@ -56,28 +59,62 @@ def sample(
     say(_settings(found, reading, time_zone))
 
 
-def _fits(format: Format, line: bytes) -> bool:
+class _Line(NamedTuple):
+    """A line that is no header, and no part of one; its number, and the lines before it that it needs."""
+
+    number: int
+    line: bytes
+    carried: Sequence[bytes]
+    fits: bool
+
+
+def _lines(format: Format, file: Input) -> list[_Line]:
+    from elf.agents.sources.carried import Carrying
     from elf.agents.sources.format import parse_chunk
 
-    return parse_chunk(format, line, {}).counters.parsed == 1
+    found, carrying = list[_Line](), Carrying(format.carrier)
+    for number, line in enumerate((line for line in file.front().split(b"\n") if line.strip()), 1):
+        carried = carrying.before(line + b"\n")
+        ends = parse_chunk(format, line, {}, carried=carried).counters
+        if ends.read > ends.headers:
+            found.append(_Line(number, line.rstrip(b"\r"), carried, ends.parsed == 1))
+    return found
 
 
-def _show(format: Format, line: bytes, as_json: bool) -> None:
+class _TakesApart(Protocol):
+    """A format whose lines can be taken apart."""
+
+    def taken_apart(self, line: bytes, carried: Sequence[bytes]) -> list[tuple[Field, int, int]]: ...
+
+    def misfit(self, line: bytes, carried: Sequence[bytes]) -> Misfit | None: ...
+
+
+def _of_fields(format: Format) -> _TakesApart | None:
+    """Return a format as one of fields; None if it is JSON, or in a wrapper."""
+    from elf.agents.sources.json_lines import JsonLines
+    from elf.agents.sources.wrapped_lines import WrappedLines
+
+    return None if isinstance(format, JsonLines | WrappedLines) else cast(_TakesApart, format)
+
+
+def _show(format: Format, shown: _Line, as_json: bool) -> None:
     """Print a line's fields: where each is, its column, kind and value."""
-    from elf.agents.sources.layout_lines import LayoutLines
-
     rows: list[tuple[str | int, ...]]
-    if isinstance(format, LayoutLines):
+    line, of_fields = shown.line, _of_fields(format)
+    if of_fields is not None:
         names: tuple[str, ...] = ("bytes", "column", "kind", "value")
         rows = [
             (f"{begin}-{end}", field.column, field.shown.partition(" (")[2].rstrip(")"), line[begin:end].decode())
-            for field, begin, end in format.taken_apart(line)
+            for field, begin, end in of_fields.taken_apart(line, shown.carried)
         ]
     else:
         import msgspec
 
         names = ("column", "value")
-        rows = [(name, msgspec.json.encode(value).decode()) for name, value in msgspec.json.decode(line).items()]
+        from elf.agents.sources.wrapped_lines import WrappedLines
+
+        row = format.fields_of(line) if isinstance(format, WrappedLines) else msgspec.json.decode(line)
+        rows = [(name, msgspec.json.encode(value).decode()) for name, value in row.items()]
     if wants_json(as_json):
         for row in rows:
             print_json(dict(zip(names, row, strict=True)))
@@ -85,18 +122,15 @@ def _show(format: Format, line: bytes, as_json: bool) -> None:
         console().print(table_of(names, rows))
 
 
-def _say_stops(format: Format, lines: list[bytes]) -> None:
+def _say_stops(format: Format, lines: list[_Line]) -> None:
     """Say where lines stop to fit, those that stop at one field together."""
-    from elf.agents.sources.layout_lines import LayoutLines
-
-    if not isinstance(format, LayoutLines):
-        return
     counts, first = Counter[str](), dict[str, str]()
-    for number, line in enumerate(lines, 1):
-        misfit = format.misfit(line)
+    of_fields = _of_fields(format)
+    for each in lines if of_fields is not None else ():
+        misfit = of_fields.misfit(each.line, each.carried) if of_fields is not None else None
         if misfit is not None:
             counts[misfit.where] += 1
-            first.setdefault(misfit.where, f"line {number} {misfit.shown(line)}")
+            first.setdefault(misfit.where, f"line {each.number} {misfit.shown(each.line)}")
     for where, count in counts.most_common(_STOPS_MAX):
         others = f" ({count} lines do)" if count > 1 else ""
         say(f"{first[where]}{others}")
@@ -106,7 +140,7 @@ def _settings(file: Input, reading: Reading, zone: str) -> str:
     """Return the settings of a source whose log this is."""
     formats = ", ".join(_quoted(format) for format in reading.formats)
     settings = [f"path = {_quoted(file.name)}", f"format = {formats if len(reading.formats) == 1 else f'[{formats}]'}"]
-    if list(reading.formats) == ["json"]:
+    if reading.formats[0].endswith("json"):
         settings.append(f"time = {_quoted(reading.time)}")
     if zone:
         settings.append(f"time_zone = {_quoted(zone)}")

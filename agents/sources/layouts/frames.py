@@ -16,12 +16,14 @@ import polars as pl
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
+from elf.agents.sources.layouts.columns import gathered, imported
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.native import Ends, Kernels, Misfits, Spans, built
 from elf.agents.sources.times.notations import Notation
+from elf.agents.sources.typed_texts import of_type
 
 REQUEST, URI, HOST = "request", "uri", "host"
 #: Of a request what is a text; whether it is malformed comes beside these.
@@ -70,6 +72,8 @@ class Reader:
         self._encoded: dict[tuple[str, ...], list[bytes]] = {}
         self._fields = _united(self.layouts)
         self.columns = self._schema()
+        #: Values may have quotes written twice.
+        self._has_cells = any(field.cell for field in self._fields.values())
 
     @property
     def notations(self) -> list[tuple[Notation, ...]]:
@@ -104,7 +108,7 @@ class Reader:
         misfits = np.empty((len(ends), 4), np.int32)
         rows, unfit = self._kernels.take_apart(self._encoded[key], block, ends, spans, times, layouts, misfits)
         found = {name: each[:rows] for name, each in zip(names, spans, strict=True)}
-        columns = _Columns(self._kernels, block, rows, self._fields)
+        columns = _Columns(self._kernels, block, rows, self._fields, self._has_cells)
         self._derive(block, found, layouts[:rows], wanted, columns)
         series = [columns.series(name, kind, found) for name, kind in wanted.items() if name != TIME]
         return Block(series, times[:rows], layouts[:rows], misfits[:unfit], columns.mistyped)
@@ -151,11 +155,12 @@ class Reader:
 class _Columns:
     """Makes columns of the places of values in a block."""
 
-    def __init__(self, kernels: Kernels, block: bytes, rows: int, fields: Mapping[str, Field]) -> None:
+    def __init__(self, kernels: Kernels, block: bytes, rows: int, fields: Mapping[str, Field], has_cells: bool) -> None:
         self._kernels = kernels
         self._block = block
         self._rows = rows
         self._fields = fields
+        self._has_cells = has_cells
         self.malformed: pl.Series | None = None
         self.mistyped: dict[str, npt.NDArray[np.intp]] = {}
 
@@ -166,6 +171,11 @@ class _Columns:
         if name not in found:
             return pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, self._rows)
         field = self._fields.get(name)
+        if field is not None and field.cell and field.kind is Kind.TEXT:
+            typed = of_type(self._texts(name, found[name]), kind)
+            if typed.unfit.any():
+                self.mistyped[name] = np.flatnonzero(typed.unfit)
+            return typed.column
         if kind is SqlType.STRING or field is None or field.type is SqlType.STRING:
             column, unfit = self._texts(name, found[name]), 0
         else:
@@ -184,23 +194,15 @@ class _Columns:
         if field.type is SqlType.DOUBLE:
             doubles = np.empty(self._rows, np.float64)
             unfit = self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
-            return _imported(name, nanoarrow.float64(), doubles, valid), unfit
+            return imported(name, nanoarrow.float64(), doubles, valid), unfit
         integers = np.empty(self._rows, np.int64)
         unfit = self._kernels.integers(self._block, spans, integers, valid)
-        return _imported(name, nanoarrow.int64(), integers, valid), unfit
+        return imported(name, nanoarrow.int64(), integers, valid), unfit
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
-        offsets, valid = np.empty(self._rows + 1, np.int64), np.empty((self._rows + 7) // 8, np.uint8)
-        data, nulls = self._kernels.gather(self._block, spans, offsets, valid)
-        buffers = [valid if nulls else None, offsets, data]
-        array = nanoarrow.c_array_from_buffers(nanoarrow.large_string(), self._rows, buffers, null_count=nulls)
-        return pl.Series(array).alias(name)
-
-
-def _imported(
-    name: str, kind: nanoarrow.Schema, values: npt.NDArray[np.generic], valid: npt.NDArray[np.uint8]
-) -> pl.Series:
-    return pl.Series(nanoarrow.c_array_from_buffers(kind, len(values), [valid, values])).alias(name)
+        texts, data = gathered(self._kernels, name, self._block, spans)
+        # A value that is not between quotes has none.
+        return texts.str.replace_all('""', '"', literal=True) if self._has_cells and b'""' in data else texts
 
 
 def _fill(found: dict[str, Spans], parts: Mapping[str, Spans]) -> None:

@@ -43,6 +43,7 @@ class Kind(enum.IntEnum):
     PART = 28
     TIME = 29
     REST = 30
+    TEXT = 31
 
 
 #: By the word that layouts name a kind by; times are written `time:NOTATION`.
@@ -102,4 +103,5 @@ EXPECTED = {
     Kind.PART: "P or F",
     Kind.TIME: "a time",
     Kind.REST: "anything",
+    Kind.TEXT: "a text",
 }

@@ -26,12 +26,16 @@ class Field(NamedTuple):
         kind: what it holds.
         notations: of a time: those that it may have, the first that fits first.
         pads: spaces may stand before it: it is aligned to the right.
+        cell: it is a value of CSV: between quotes, where a quote is written twice, or bare.
+        ends: bytes that end it whatever comes behind: the separator of a table, which the last value has none behind.
     """
 
     column: str
     kind: Kind
     notations: tuple[Notation, ...] = ()
     pads: bool = False
+    cell: bool = False
+    ends: bytes = b""
 
     @property
     def type(self) -> SqlType:

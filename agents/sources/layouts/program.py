@@ -39,6 +39,7 @@ class Step(NamedTuple):
         after: the literal that comes after the field if no part does; empty if none does.
         quoted: the field stands between quotes.
         pads: spaces may stand before the field.
+        cell: the field is a value of CSV.
         notations: of a time.
         shown: the field for people.
     """
@@ -52,6 +53,7 @@ class Step(NamedTuple):
     after: bytes = b""
     quoted: bool = False
     pads: bool = False
+    cell: bool = False
     notations: tuple[Notation, ...] = ()
     shown: str = ""
 
@@ -109,13 +111,18 @@ def _add(
 
 
 def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str, int]) -> Step:
-    stops = {text[0] for text in follow}
-    if quoted:
+    stops = {text[0] for text in follow} | set(field.ends)
+    if field.cell:
+        # A quote in a value that is not between quotes; there are no others of them to be ended.
+        stops.add(ord('"'))
+    elif quoted:
         stops.add(ord('"'))
     elif not stops & _ENDS_UNQUOTED:
         stops.add(ord(" "))
     kind = field.kind
-    if kind is Kind.QUOTED and not quoted:
+    if field.cell:
+        pass
+    elif kind is Kind.QUOTED and not quoted:
         kind = Kind.WORD
     elif kind is Kind.WORD and quoted:
         kind = Kind.QUOTED
@@ -127,6 +134,7 @@ def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str,
         after=follow[-1] if follow else b"",
         quoted=quoted,
         pads=field.pads,
+        cell=field.cell,
         notations=field.notations,
         shown=field.shown,
     )
@@ -158,9 +166,9 @@ def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
         outputs: of the columns that are wanted, which of the outputs each is.
 
     The bytes, little endian: steps (u16), slots (u16), is open (u8); of each slot its output (i16); of each step: op,
-    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads), number of notations (u8), a bitmap of its
-    stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after, and
-    the pattern of each notation.
+    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads, 4 cell), number of notations (u8), a bitmap of
+    its stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after,
+    and the pattern of each notation.
     """
     parts = [HEADER.pack(len(program.steps), len(program.slots), program.is_open)]
     for field in program.slots:
@@ -168,7 +176,7 @@ def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
         parts.append(struct.pack("<h", output))
     for step in program.steps:
         stops = sum(1 << byte for byte in step.stops).to_bytes(32, "little")
-        flags = step.quoted | step.pads << 1
+        flags = step.quoted | step.pads << 1 | step.cell << 2
         parts.append(STEP.pack(step.op, step.kind, step.slot, step.skip, flags, len(step.notations), stops))
         texts = [step.text, step.after, *(notation.pattern.encode() for notation in step.notations)]
         parts += [struct.pack("<H", len(text)) + text for text in texts]

@@ -19,6 +19,7 @@ from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
 from elf.agents.sources.layouts.reading import Taken, take_line
 from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
+from elf.agents.sources.pairs.reading import Style, read_pairs
 from elf.agents.sources.times.notations import NO_TIME, Notation
 
 
@@ -54,6 +55,25 @@ class Twin:
             else:
                 misfits[unfit] = number, -worst[1], worst[2], worst[0]
                 unfit += 1
+            begin = end + 1
+        return rows, unfit
+
+    def pairs(
+        self, style: int, names: tuple[bytes, ...], block: bytes, ends: Ends, spans: Sequence[Spans], misfits: Spans, /
+    ) -> tuple[int, int]:
+        """Take lines of names and values apart."""
+        rows = unfit = begin = 0
+        for number, end in enumerate(ends.tolist()):
+            try:
+                found = {pair.name: pair for pair in read_pairs(Style(style), block[begin:end])}
+            except Misfit as misfit:
+                misfits[unfit] = number, misfit.at
+                unfit += 1
+            else:
+                for name, out in zip(names, spans, strict=True):
+                    pair = found.get(name)
+                    _put(out, rows, begin, None if pair is None or pair.begin < 0 else (pair.begin, pair.end))
+                rows += 1
             begin = end + 1
         return rows, unfit
 
@@ -123,6 +143,7 @@ def decoded(program: bytes) -> tuple[Program, list[int]]:
                 after=text(),
                 quoted=bool(flags & 1),
                 pads=bool(flags & 2),
+                cell=bool(flags & 4),
                 notations=tuple(Notation("", text().decode(), "") for _ in range(notations)),
             )
         )

@@ -35,6 +35,7 @@ _BRACKETED_ITEM = re.compile(rb'(?:\[[^\]\x00-\x1f]*\])?[^ ,"\]\x00-\x1f]*')
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _PROTOCOL = rb"[A-Z]+/[0-9](?:\.[0-9])?"
 _BARE_REQUEST = re.compile(rb"[^ \x00-\x1f]+ [^ \x00-\x1f]+ " + _PROTOCOL)
+_QUOTED_CELL = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
 _BRACED = re.compile(rb"\{([^}]*)\}")
 _URI = re.compile(rb"/.*|\*|[A-Za-z][A-Za-z0-9+.-]*://.*", re.S)
 _CLOCK = re.compile(rb"[0-9]:[0-9][0-9]")
@@ -54,7 +55,7 @@ _ENTIRE = {
 }
 _PATTERNS = {kind: re.compile(pattern) for kind, pattern in _ENTIRE.items()}
 #: Kinds whose value may be nothing where no space ends it.
-_MAY_BE_EMPTY = frozenset({Kind.WORD, Kind.QUOTED, Kind.URI, Kind.HOST, Kind.REQUEST, Kind.USER})
+_MAY_BE_EMPTY = frozenset({Kind.WORD, Kind.QUOTED, Kind.URI, Kind.HOST, Kind.REQUEST, Kind.USER, Kind.TEXT})
 #: Control bytes but the tab.
 _CONTROL = bytes(byte for byte in range(32) if byte != 9)
 #: Between the items of lists.
@@ -92,6 +93,8 @@ def read_value(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
     if step.pads:
         while line.startswith(b" ", at):
             at += 1
+    if step.cell:
+        return _cell(step, line, at)
     reader = _READERS.get(step.kind)
     if reader is not None:
         return reader(step, line, at)
@@ -172,6 +175,34 @@ def _is_host_and_port(value: bytes) -> bool:
     return found is not None and (is_name(found[1]) or (is_ip(found[1]) and not is_ipv6(found[1])))
 
 
+def _cell(step: Step, line: bytes, at: int) -> Value:
+    """Read a value of CSV; nothing, or `-`, is null but of a text."""
+    begin = at
+    if line.startswith(b'"', at):
+        found = _QUOTED_CELL.match(line, at)
+        if found is None or not (found.end() == len(line) or line[found.end()] in step.stops):
+            raise _misfit(step, at)
+        begin, end, after = at + 1, found.end() - 1, found.end()
+    else:
+        ended = _run_pattern(step.stops, False).match(line, at)
+        assert ended is not None
+        end = after = ended.end()
+    is_bracketed = end - begin > 1 and line[begin] == ord("[") and line[end - 1] == ord("]")
+    if is_bracketed and (step.kind is Kind.TIME or step.kind in WITH_PORT):
+        begin, end = begin + 1, end - 1
+    value = line[begin:end]
+    if step.kind is Kind.TIME:
+        ms = _first_time(step, line[:end], begin)
+        if ms is None or ms[1] != end:
+            raise _misfit(step, at)
+        return Value(begin, end, after, ms[0])
+    if (step.kind is not Kind.TEXT and value in (b"", b"-")) or (step.kind is Kind.STATUS and value == b"-1"):
+        return Value(-1, -1, after)
+    if not _is_of(step, value):
+        raise _misfit(step, at)
+    return Value(begin, end, after)
+
+
 def _user(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
     end = line.find(step.after, at) if step.after else len(line)
     value = line[at : max(at, end)]
@@ -202,11 +233,19 @@ def _rest(step: Step, line: bytes, at: int) -> Value:
 
 
 def _time(step: Step, line: bytes, at: int) -> Value:
+    found = _first_time(step, line, at)
+    if found is not None:
+        return Value(at, found[1], found[1], found[0])
+    raise Misfit(at, step.shown, f"a time such as {' or '.join(notation.example for notation in step.notations)}")
+
+
+def _first_time(step: Step, line: bytes, at: int) -> tuple[int, int] | None:
+    """Read a time of the first notation that fits; returns it, in ms, and where it ends."""
     for notation in step.notations:
         found = read_time(notation, line, at, step.stops)
         if found is not None and (found[1] == len(line) or line[found[1]] in step.stops):
-            return Value(at, found[1], found[1], found[0])
-    raise Misfit(at, step.shown, f"a time such as {' or '.join(notation.example for notation in step.notations)}")
+            return found
+    return None
 
 
 def _between_quotes(step: Step, line: bytes, at: int) -> Value:

@@ -55,6 +55,23 @@ class Kernels(Protocol):
             How many lines fit, in their order, and how many do not.
         """
 
+    def pairs(
+        self, style: int, names: tuple[bytes, ...], block: bytes, ends: Ends, spans: Sequence[Spans], misfits: Spans, /
+    ) -> tuple[int, int]:
+        """Take lines of names and values apart.
+
+        Args:
+            style: of `elf.agents.sources.pairs.reading.Style`.
+            names: whose values are wanted.
+            block: the lines.
+            ends: of all of them.
+            spans: of each name where its values are, between their quotes; room for all lines.
+            misfits: the lines that do not fit: number, and the byte where it stops to; room for all lines.
+
+        Returns:
+            How many lines fit, in their order, and how many do not.
+        """
+
     def integers(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], valid: Bitmap, /) -> int:
         """Read integers; `-` is 0. Returns how many are beyond 64 bits, which are null."""
 

@@ -32,6 +32,8 @@ int read_texts(Buffers *buffers, PyObject *bytes, PyObject *places, Block *block
 /* NULL, with a ValueError. */
 PyObject *refused(const char *why);
 
+/* module_pairs.c */
+PyObject *py_pairs(PyObject *self, PyObject *args);
 /* module_values.c */
 PyObject *py_integers(PyObject *self, PyObject *args);
 PyObject *py_decimals(PyObject *self, PyObject *args);

@@ -111,6 +111,7 @@ static PyObject *py_take_apart(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"take_apart", py_take_apart, METH_VARARGS, NULL},
+    {"pairs", py_pairs, METH_VARARGS, NULL},
     {"integers", py_integers, METH_VARARGS, NULL},
     {"decimals", py_decimals, METH_VARARGS, NULL},
     {"requests", py_requests, METH_VARARGS, NULL},

@@ -9,6 +9,7 @@
 #define STOPS_BYTES 32
 #define FLAG_QUOTED 1
 #define FLAG_PADS 2
+#define FLAG_CELL 4
 
 /* What has not been read yet. */
 typedef struct {
@@ -63,14 +64,14 @@ static int count_all(Input input, size_t steps, size_t *times, size_t *notations
 /* What ends a value that knows nothing of itself, as a table and as bytes to look for. */
 static void put_ends(Step *step)
 {
-    if (!step->quoted) {
+    if (!step->quoted || step->cell) {
         memset(step->ends, 1, 32);
         step->ends['\t'] = 0;
     }
     for (int i = 0; i < STOPS_BYTES; i++) {
         for (unsigned bits = step->stops[i]; bits; bits &= bits - 1) {
             int byte = 8 * i + __builtin_ctz(bits);
-            if (step->quoted && byte == '\\')
+            if (step->quoted && !step->cell && byte == '\\')
                 continue;
             step->ends[byte] = 1;
             step->ends_in_names |= is(INNER, (uint8_t)byte);
@@ -107,6 +108,8 @@ static uint8_t code_of(const Step *step)
 {
     if (step->kind == KIND_LOOSE)
         return DO_LOOSE;
+    if (step->cell)
+        return DO_READ;
     if (step->quoted && !step->pads && step->ends_at_quote)
         return step->kind == KIND_QUOTED ? DO_QUOTED : step->kind == KIND_REQUEST ? DO_REQUEST : DO_READ;
     if (step->kind == KIND_TIME && !step->pads)
@@ -116,6 +119,7 @@ static uint8_t code_of(const Step *step)
     if (step->quoted || step->pads || step->marks > MARKS || step->ends_in_names)
         return DO_READ;
     switch (step->kind) {
+    case KIND_TEXT:
     case KIND_WORD: return DO_WORD;
     case KIND_IP:
     case KIND_ADDR: return DO_PEER;
@@ -136,18 +140,19 @@ static int put_step(Step *step, const uint8_t *bytes, Input *input)
     step->kept = (int16_t)u16(bytes + 2);
     step->quoted = bytes[6] & FLAG_QUOTED;
     step->pads = (bytes[6] & FLAG_PADS) != 0;
+    step->cell = (bytes[6] & FLAG_CELL) != 0;
     step->notation_count = bytes[7];
     uint8_t op = bytes[0];
     if (op < LITERAL || op >= OPS || step->kind < KIND_WORD || step->kind >= KINDS)
         return BAD;
-    if (bytes[6] > (FLAG_QUOTED | FLAG_PADS) || take_text(input, &step->text) != DONE ||
+    if (bytes[6] > (FLAG_QUOTED | FLAG_PADS | FLAG_CELL) || take_text(input, &step->text) != DONE ||
         take_text(input, &step->after) != DONE)
         return BAD;
     put_word(step->text, &step->word, &step->mask);
     if (is_in_line(step->after) && *step->after.at != '-')
         put_word(step->after, &step->after_word, &step->after_mask);
     step->before_port = step->after.size && *step->after.at == ':';
-    step->read = reader_of(step->kind, step->quoted);
+    step->read = step->cell ? read_cell : reader_of(step->kind, step->quoted);
     if (op == FIELD)
         put_ends(step);
     step->code = op == LITERAL ? DO_LITERAL : op == PART ? DO_PART : op == END ? DO_END : code_of(step);

@@ -40,6 +40,7 @@ enum Kind {
     KIND_PART,
     KIND_TIME,
     KIND_REST,
+    KIND_TEXT,
     KINDS
 };
 
@@ -126,6 +127,7 @@ struct Step {
     Reader read;
     uint8_t code, kind;
     uint8_t quoted, pads;
+    uint8_t cell;           /* it is one of CSV */
     uint8_t before_port;   /* a colon comes after what may hold colons */
     uint8_t marks;         /* how many bytes end it; more than MARKS: see `ends` */
     uint8_t ends_at_quote; /* a quote does, and nothing else */
@@ -197,7 +199,11 @@ static inline void put_text(Value *value, const uint8_t *begin, const uint8_t *e
 Reader reader_of(int kind, int quoted);
 /* runs.c: of the kinds that end at what may follow. */
 Reader run_reader(int kind, int quoted);
-/* lists.c, users.c, times.c. */
+/* Whether a text that is not nothing is of a kind, and whether that has brackets that are no part of the value. */
+int is_of_kind(int kind, const uint8_t *at, const uint8_t *end);
+int has_brackets(int kind);
+/* cells.c, lists.c, users.c, times.c. */
+const uint8_t *read_cell(Step *step, Line *line, const uint8_t *at, Value *value);
 const uint8_t *read_list(Step *step, Line *line, const uint8_t *at, Value *value);
 const uint8_t *read_user(Step *step, Line *line, const uint8_t *at, Value *value);
 const uint8_t *read_time(Step *step, Line *line, const uint8_t *at, Value *value);

@@ -79,12 +79,22 @@ static inline int is_of(int kind, const uint8_t *at, const uint8_t *end)
 static inline int may_be_empty(int kind)
 {
     return kind == KIND_WORD || kind == KIND_QUOTED || kind == KIND_URI || kind == KIND_HOST || kind == KIND_REQUEST ||
-           kind == KIND_USER;
+           kind == KIND_USER || kind == KIND_TEXT;
 }
 
 static inline int has_port(int kind)
 {
     return kind == KIND_IP || kind == KIND_ADDR || kind == KIND_HOST;
+}
+
+int is_of_kind(int kind, const uint8_t *at, const uint8_t *end)
+{
+    return is_of(kind, at, end);
+}
+
+int has_brackets(int kind)
+{
+    return has_port(kind);
 }
 
 /* Inlined with a kind that is known, it has no more than that kind needs. */

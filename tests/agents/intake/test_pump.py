@@ -62,6 +62,7 @@ class Site:
     clock: Clock | elf.agents.host.clock.Clock = dataclasses.field(default_factory=Clock)
     sealed: list[Sealed] = dataclasses.field(default_factory=list)
     archived: bool = False
+    format: str = "json"
 
     def __post_init__(self) -> None:
         self.start()
@@ -69,12 +70,13 @@ class Site:
     def start(self) -> None:
         self.database = Database(self.folder / "state" / "state.db")
         self.checkpoints = Checkpoints(self.database)
+        reading = READING if self.format == "json" else READING._replace(format=make_format(self.format))
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            SETTINGS, tail, READING, self.checkpoints, archive, rejected, clock,
+            SETTINGS, tail, reading, self.checkpoints, archive, rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -142,6 +144,34 @@ def test_a_crash_between_checkpoints_reads_again_exactly_what_was_not_saved(site
     site.run()
     assert sorted(site.rows().values()) == [1, 1, 1]
     assert site.pump.counters == Counters(read=3, parsed=3)
+
+
+def test_a_header_reaches_rows_behind_a_crash_and_in_a_file_that_is_begun_anew(tmp_path: pathlib.Path) -> None:
+    site, log = Site(tmp_path, format="csv"), tmp_path / "a.log"
+
+    def row(ts_ms: int, *others: object) -> str:
+        return ",".join(map(str, (BASE_MS + ts_ms, *others))) + "\n"
+
+    log.write_text("ts,product,cents\n" + row(1_000, "a", 1))
+    site.run()
+    assert site.pump.counters == Counters(read=2, parsed=1, headers=1)
+    with log.open("a") as file:
+        file.write(row(NOW_MS - 5_000, "b", 1) + "time,cents,product\nts,cents,product\n" + row(NOW_MS, 1, "c"))
+    assert site.pump.step()
+    site.crash_and_restart()
+    site.run()
+    # Copied away, and begun anew with other columns.
+    (tmp_path / "a.log.1").write_bytes(log.read_bytes())
+    log.write_text("product,ts\n")
+    site.run()
+    with log.open("a") as file:
+        file.write(f"d,{BASE_MS + NOW_MS}\n")
+    site.clock.now_ms += 60_000
+    site.run()
+    assert sorted(product for _, product in site.rows()) == ["a", "b", "c", "d"]
+    assert site.pump.counters == Counters(read=8, parsed=4, rejected=1, headers=3)
+    assert site.pump.counters.balanced
+    site.database.close()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_tried_again_before_anything_else(

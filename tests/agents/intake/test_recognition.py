@@ -17,6 +17,7 @@ from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, AgentSection, SourceConfig
+from elf.agents.sources.counters import Counters
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
@@ -189,3 +190,16 @@ def test_lines_that_are_nothing_known_are_looked_at_less_and_less_often() -> Non
         assert recognition.look().reading is None
     doubled = itertools.takewhile(lambda pause: pause < LOOK_MS_MAX, (2 * LOOK_MS << n for n in itertools.count()))
     assert looks <= len(list(doubled)) + 1 + 4
+
+
+def test_headers_are_of_the_front_though_the_source_begins_at_its_end(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "access.log"
+    row = "2026-01-01 00:00:0{} 192.0.2.7 /a\n"
+    log.write_text("#Fields: date time c-ip cs-uri-stem\n" + lines(row, LINES_ENOUGH))
+    site = Site(tmp_path, start="end")
+    assert site.read() == 0 and known(site.pump) == "w3c"
+    with log.open("a") as file:
+        file.write(lines(row, 3))
+    site.restart()
+    assert site.read() == 3 and site.pump.counters == Counters(read=3, parsed=3)
+    site.database.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import pathlib
 from typing import Any
+
+from elf.agents.sources.counters import Parsed
 
 _FOLDER = pathlib.Path(__file__).parent / "formats"
 
@@ -24,3 +27,9 @@ def layouts() -> dict[str, dict[str, Any]]:
 def sample_lines() -> list[str]:
     """Return the sample lines of all formats."""
     return [sample["line"] for entry in formats().values() for sample in entry["samples"]]
+
+
+def rows(parsed: Parsed) -> list[dict[str, Any]]:
+    """Return events as rows, their times in ms."""
+    epoch, millisecond = datetime.datetime(1970, 1, 1), datetime.timedelta(milliseconds=1)
+    return [row | {"ts": (row["ts"] - epoch) // millisecond} for row in parsed.events.to_dicts()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import pathlib
 import random
 import re
@@ -16,14 +15,14 @@ import pytest
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources import layout_lines
-from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, WRAPPERS
 from elf.agents.sources.counters import REJECTS_MAX, Counters, Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.kinds import KINDS
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.agents.sources.times.notations import NOTATIONS
-from tests.agents.sources.format_files import formats, layouts, sample_lines
+from tests.agents.sources.format_files import formats, layouts, rows, sample_lines
 
 UTC = zoneinfo.ZoneInfo("UTC")
 NOW_MS = 1_795_683_600_000
@@ -37,12 +36,6 @@ def made(name: str, zone: str = "UTC") -> Format:
 
 def parsed_lines(format: Format, *lines: str) -> Parsed:
     return parse_chunk(format, "".join(line + "\n" for line in lines).encode(), format.columns or {})
-
-
-def rows(parsed: Parsed) -> list[dict[str, Any]]:
-    epoch = datetime.datetime(1970, 1, 1)
-    millisecond = datetime.timedelta(milliseconds=1)
-    return [row | {"ts": (row["ts"] - epoch) // millisecond} for row in parsed.events.to_dicts()]
 
 
 def is_as(row: dict[str, Any], expected: dict[str, Any]) -> bool:
@@ -90,7 +83,7 @@ def test_combined_takes_no_line_of_another_format_but_as_that_reads_it() -> None
 
 def test_the_catalogue_is_that_of_the_descriptions() -> None:
     assert set(LAYOUTS) == set(layouts())
-    assert {name for name in WRAPPERS if name not in ("docker", "journald")} <= set(formats())
+    assert {"json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS} <= set(formats())
     for name, entry in layouts().items():
         assert len(LAYOUTS[name].layouts) == len(entry["layouts"])
         assert LAYOUTS[name].absolute == entry["absolute_requests"]
@@ -339,4 +332,4 @@ def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:
 def test_the_documents_name_every_format_kind_and_notation() -> None:
     text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
     named = set(re.findall(r"`([\w-]+)`", text))
-    assert {*LAYOUTS, *WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
+    assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named

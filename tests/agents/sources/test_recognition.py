@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from elf.agents.sources.recognition import Guess, recognise
@@ -21,7 +23,12 @@ def test_samples_are_recognised_as_what_they_are(name: str) -> None:
     assert recognised(*lines(name)) == Guess((expected,), 3, 3)
 
 
-@pytest.mark.parametrize("name", ["syslog", "syslog-5424"])
+@pytest.mark.parametrize("name", ["w3c", "cloudfront", "gcs", "csv", "ltsv", "logfmt"])
+def test_formats_that_name_their_columns_are_recognised(name: str) -> None:
+    assert recognised(*lines(name)) == Guess((name,), 3, 3)
+
+
+@pytest.mark.parametrize("name", ["syslog", "syslog-5424", "docker", "journald"])
 def test_a_line_within_a_line_is_recognised_with_what_is_around_it(name: str) -> None:
     assert recognised(*lines(name)) == Guess((f"{name}+combined",), 3, 3)
 
@@ -47,3 +54,28 @@ def test_nine_of_ten_lines_are_enough_and_eight_are_not() -> None:
     good = lines("combined")[0]
     assert recognised(*[good] * 9, "nonsense") == Guess(("combined",), 9, 10)
     assert recognised(*[good] * 8, "nonsense", "nonsense") is None
+
+
+def test_lines_in_parts_are_recognised() -> None:
+    assert recognised(*lines("cri")) == Guess(("cri+combined",), 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("inner", "text", "time"),
+    [
+        ("json", '{"level":"info","time":"2026-11-26T09:00:00Z"}', "time"),
+        ("logfmt", "level=info time=2026-11-26T09:00:00Z", ""),
+        ("ltsv", "level:info\ttime:2026-11-26T09:00:00Z", ""),
+    ],
+)
+def test_what_names_its_columns_is_recognised_in_wrappers(inner: str, text: str, time: str) -> None:
+    at = "2026-11-26T09:00:00.123456789Z"
+    assert recognised(f"{at} stdout F {text}") == Guess((f"cri+{inner}",), 1, 1, time)
+    assert recognised(f"Nov 26 09:00:00 web1 app[7]: {text}") == Guess((f"syslog+{inner}",), 1, 1, time)
+    docker = json.dumps({"log": text + "\n", "stream": "stdout", "time": at})
+    assert recognised(docker) == Guess((f"docker+{inner}",), 1, 1, time)
+
+
+def test_objects_with_a_log_are_no_containers() -> None:
+    found = recognised(json.dumps({"log": "hello", "time": "2026-11-26T09:00:00Z"}))
+    assert found == Guess(("json",), 1, 1, "time")

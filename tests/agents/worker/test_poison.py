@@ -22,11 +22,12 @@ class Fragile:
 
     name = "json"
     columns = None
+    carrier = None
 
     def __init__(self, *steps: str) -> None:
         self.steps = steps
 
-    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         if "keep" in self.steps and b"poison" in chunk:
             raise pl.exceptions.ComputeError("poisoned")
         return make_format("json").keep(chunk, literals)

@@ -16,7 +16,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 #: Bytes with a meaning somewhere.
 ODD = " \t\"'-:,.[]{}()/?%\\=+_*<>|@#;~\x00\x01\x1f\x7fé€ü😀09afFGzZ"
 #: What layouts have between fields.
-_BETWEEN = (*[b" "] * 3, b" - ", b":", b"/", b", ", b"\t", b" \xc3\xa9 ", b" behind it, so long ")
+_BETWEEN = (*[b" "] * 3, b",", b" - ", b":", b"/", b", ", b"\t", b" \xc3\xa9 ", b" behind it, so long ")
 #: Other notations than those that have a name.
 _STRFTIME = (
     *("%d/%m/%Y:%H:%M:%S", "%Y-%j %I:%M:%S%p", "%e %b %y %H:%M"),
@@ -180,6 +180,7 @@ _VALUES: dict[Kind, Callable[[random.Random], str]] = {
     Kind.HEX: lambda rng: rng.choice((f"{rng.getrandbits(128):032x}", f"{rng.getrandbits(64):X}", "-", "0x1")),
     Kind.STREAM: lambda rng: rng.choice(("stdout", "stderr", "stdin")),
     Kind.PART: lambda rng: rng.choice("PFX"),
+    Kind.TEXT: lambda rng: rng.choice((_quoted(rng), _odd(rng, 9), "", "-", '"a')),
     Kind.REST: lambda rng: rng.choice(("", "-", _quoted(rng), _odd(rng, 9))),
 }
 
@@ -192,9 +193,15 @@ def value_of(field: Field, rng: random.Random) -> str:
         return pads + rng.choice(list(_VALUES.values()))(rng)
     if chance < 0.05:
         return pads + _odd(rng, 6)
-    if field.kind is Kind.TIME:
-        return pads + time_text(rng.choice(field.notations), rng)
-    return pads + _VALUES[field.kind](rng)
+    is_time = field.kind is Kind.TIME
+    text = time_text(rng.choice(field.notations), rng) if is_time else _VALUES[field.kind](rng)
+    return pads + (_cell(text, rng) if field.cell else text)
+
+
+def _cell(text: str, rng: random.Random) -> str:
+    text = f"[{text}]" if rng.random() < 0.1 else text
+    doubled = text.replace('"', '""') if rng.random() < 0.9 else text
+    return f'"{doubled}"' if rng.random() < 0.6 else rng.choice((text, "", "-", doubled))
 
 
 def line_of(tokens: Sequence[Token], rng: random.Random) -> str:
@@ -242,7 +249,8 @@ def _field(rng: random.Random) -> Field:
     # Few columns, so that some come twice.
     column = rng.choice(("ts", "ts", "u") if kind is Kind.TIME else ("", "a", "b", "c", "d", "e", "f", "g"))
     notations = tuple(rng.sample(TIMES, rng.randint(1, 3))) if kind is Kind.TIME else ()
-    return Field(column, kind, notations, rng.random() < 0.1)
+    ends = rng.choice((b"",) * 9 + (b",", b"\t"))
+    return Field(column, kind, notations, rng.random() < 0.1, rng.random() < 0.15, ends)
 
 
 def _wrapped(rng: random.Random, field: Field) -> list[Token]:

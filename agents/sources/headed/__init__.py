@@ -1,0 +1,1 @@
+"""Formats whose columns are named by header lines."""

@@ -1,0 +1,224 @@
+"""Headers of CSV: a line of names, with commas or tabs between them; each row has a value for each. Pure.
+
+A header is told by the name of the time among its values, none of which is a time itself, so that no row that is an
+event is ever taken for one. It need not be the first line, and another one may follow: programs write theirs whenever
+they start.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carried
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import TIME, Field, Layout, Token, checked
+from elf.agents.sources.lines import Ends
+from elf.agents.sources.times.notations import NOTATIONS, Notation, is_whole_time
+
+_BOM = b"\xef\xbb\xbf"
+_TAB, _COMMA = "\t", ","
+_ADDRESSES = frozenset({Kind.IP})
+
+
+class Known(NamedTuple):
+    """Columns that a format names itself.
+
+    Attributes:
+        time: the field of the event time.
+        notation: of its times.
+        fields: column and kind of each other field that is known.
+    """
+
+    time: str
+    notation: str
+    fields: Mapping[str, tuple[str, Kind]]
+
+
+GCS = Known(
+    "time_micros",
+    "epoch",
+    {
+        "c_ip": ("remote_addr", Kind.IP),
+        "cs_method": ("method", Kind.METHOD),
+        "cs_uri": ("uri", Kind.URI),
+        "sc_status": ("status", Kind.STATUS),
+        "cs_bytes": ("bytes_received", Kind.INT),
+        "sc_bytes": ("bytes", Kind.INT),
+        "time_taken_micros": ("request_time_us", Kind.INT),
+        "cs_host": ("host", Kind.WORD),
+        "cs_referer": ("referer", Kind.WORD),
+        "cs_user_agent": ("user_agent", Kind.WORD),
+        "cs_operation": ("operation", Kind.WORD),
+        "cs_bucket": ("bucket", Kind.WORD),
+        "cs_object": ("key", Kind.WORD),
+    },
+)
+
+
+class Table:
+    """The headers of CSV; see `elf.agents.sources.headed.heading.Heading`.
+
+    Args:
+        times: fields of which the first that a header has holds the event time.
+        notations: what times may be.
+        known: the columns and their kinds; None: each field is a column of texts.
+    """
+
+    is_owed = False
+    #: A quote between quotes.
+    escape: str | None = '""'
+
+    def __init__(
+        self, times: Sequence[str], notations: Sequence[Notation], known: Mapping[str, tuple[str, Kind]] | None = None
+    ) -> None:
+        self._times = tuple(times)
+        self._notations = tuple(notations)
+        self._known = known
+        fields = [Field(column, kind) for column, kind in (known or {}).values()]
+        self.columns: Mapping[str, SqlType] | None = None
+        if known is not None:
+            of_uri = dict.fromkeys(("path", "query"), SqlType.STRING)
+            self.columns = {field.column: field.type for field in fields} | of_uri
+        self.addresses = frozenset(field.column for field in fields if field.kind in _ADDRESSES)
+        #: The lines that were asked for last, the header above them, and what there is.
+        self._looked_at: tuple[bytes, bytes, list[tuple[int, int]]] = (b"", b"", [])
+        # A name among other values, between quotes or not.
+        names = b"|".join(re.escape(name.encode()) for name in self._times)
+        self._any_time = re.compile(rb"(?:^|(?<=[,\t\n\"\xbf\0]))(?:" + names + rb")(?=[,\t\r\n\"]|$)")
+
+    def behind(self, carried: Sequence[Carried], text: bytes, at: int) -> tuple[Carried, ...]:
+        """Return the last header."""
+        found = self._found(text, self.clean(carried[-1].line) if carried else b"")
+        if not found:
+            return tuple(carried)
+        begin, end = found[-1]
+        return (Carried(at + begin, text[begin:end]),)
+
+    def headers(self, data: bytes, ends: Ends, current: bytes) -> list[int]:
+        """Return the numbers of the headers."""
+        begins = [begin for begin, _ in self._found(data, current)]
+        return np.searchsorted(ends, np.array(begins, np.int64)).tolist() if begins else []
+
+    def names_columns(self, line: bytes) -> bool:
+        """Whether a header names the columns, as all do."""
+        return True
+
+    def layouts(self, header: bytes) -> Sequence[Layout]:
+        """Return the layout of rows; see `elf.agents.sources.headed.heading.Heading`."""
+        names = self.names(header)
+        time = self._time_of(names)
+        if time is None:
+            raise ConfigError(f"it lacks {self._times[0]}, the time of the event")
+        separator = _separator(header).encode()
+        tokens: list[Token] = []
+        for place, name in enumerate(names):
+            # Of fields with one name the last counts.
+            is_read = name not in names[place + 1 :]
+            if name == time:
+                field = Field(TIME, Kind.TIME, self._notations, cell=True)
+                field = field if is_read else Field("", Kind.TEXT, cell=True)
+            else:
+                field = self._field(name if is_read else "")
+            tokens += [separator, field._replace(ends=separator)]
+        return [checked(Layout(tuple(tokens[1:])))]
+
+    def names(self, header: bytes) -> list[str]:
+        """Return the names in a header; none if it is not CSV."""
+        text = header.decode(errors="replace")
+        try:
+            return next(csv.reader([text], delimiter=_separator(header), strict=True), [])
+        except csv.Error:
+            return []
+
+    def clean(self, line: bytes) -> bytes:
+        """Return a line as it is once it is clean."""
+        return line.replace(b"\0", b"").removeprefix(_BOM).rstrip(b"\r\n")
+
+    def _field(self, name: str) -> Field:
+        if self._known is not None:
+            column, kind = self._known.get(name, ("", Kind.TEXT))
+            return Field(column, kind, cell=True)
+        return Field("" if name == TIME else name, Kind.TEXT, cell=True)
+
+    def _time_of(self, names: Sequence[str]) -> str | None:
+        return next((name for name in self._times if name in names), None)
+
+    def _is_header(self, line: bytes) -> bool:
+        names = self.names(self.clean(line))
+        return self._time_of(names) is not None and not any(map(self._is_time, names))
+
+    def _is_time(self, text: str) -> bool:
+        data = text.removeprefix("[").removesuffix("]").encode()
+        return any(is_whole_time(notation, data) is not None for notation in self._notations)
+
+    def _found(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
+        """Return where the headers in some lines begin and end.
+
+        Behind a header the next one has the same name for the time: one name in few surroundings is found fast. The
+        same lines are asked for twice, by who reads a file and by who reads them.
+        """
+        if self._looked_at[0] is text and self._looked_at[1] == current:
+            found = self._looked_at[2]
+            self._looked_at = (b"", b"", [])
+            return found
+        found = self._look_for(text, current)
+        self._looked_at = (text, current, found)
+        return found
+
+    def _look_for(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
+        found, at = list[tuple[int, int]](), 0
+        while at < len(text):
+            places = self._places_of(text, at, current) if current else self._places(text, at)
+            header = next((each for each in _lines_at(text, at, places) if self._is_header(text[slice(*each)])), None)
+            if header is None:
+                break
+            found.append(header)
+            current, at = self.clean(text[slice(*header)]), header[1]
+        return found
+
+    def _places(self, text: bytes, at: int) -> Iterator[int]:
+        """Yield where any of the names stands as a value."""
+        return (found.start() for found in self._any_time.finditer(text, at))
+
+    def _places_of(self, text: bytes, at: int, header: bytes) -> Iterator[int]:
+        """Yield where the name that a header has for the time stands as a value."""
+        name, separator = (self._time_of(self.names(header)) or "").encode(), _separator(header).encode()
+        words = [b'"' + name + b'"', b"\n" + name, separator + name]
+        if at == 0 and text.startswith(name):
+            yield 0
+        # The first of each, then the one that comes next of all.
+        places = {word: text.find(word, max(0, at - 1)) for word in words}
+        while places := {word: place for word, place in places.items() if place >= 0}:
+            word = min(places, key=places.__getitem__)
+            yield places[word] + 1
+            places[word] = text.find(word, places[word] + 1)
+
+
+def _lines_at(text: bytes, at: int, places: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """Yield where the lines begin and end that have one of these places, each once; all are behind `at`."""
+    end = at
+    for place in places:
+        if place >= end:
+            begin = text.rfind(b"\n", 0, place) + 1
+            end = text.find(b"\n", place) + 1 or len(text)
+            yield begin, end
+
+
+def notations_for(has_zone: bool) -> list[Notation]:
+    """Return what times may be: with a zone of those that do not say theirs, all that tell themselves apart."""
+    return [
+        notation
+        for name, notation in NOTATIONS.items()
+        if name != "epoch-hex" and (has_zone or not notation.needs_zone)
+    ]
+
+
+def _separator(header: bytes) -> str:
+    return _TAB if b"\t" in header else _COMMA

@@ -1,0 +1,174 @@
+"""The formats whose header lines say what the rows behind them are made of: W3C's, and CSV.
+
+A header is compiled to a layout, which reads its rows as it does the lines of other formats; a row that no header
+comes before is rejected (`no_header`), and so are those behind a header that lacks what an event needs (`header`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrier
+from elf.agents.sources.counters import Counters, Parsed, Rejects, together
+from elf.agents.sources.headed.heading import Heading
+from elf.agents.sources.kept import Kept, Section, joined
+from elf.agents.sources.layout_lines import LayoutLines
+from elf.agents.sources.layouts.layout import Field, Layout
+from elf.agents.sources.layouts.misfit import Misfit
+from elf.agents.sources.lines import Ends, Lines, clean
+from elf.agents.sources.prefilter import Prefilter
+
+#: Headers whose layouts are remembered; logs have one, or a few.
+_HEADERS_MAX = 64
+
+
+class HeadedLines:
+    """A format with headers; see `elf.agents.sources.format.Format`.
+
+    Args:
+        name: what the configuration calls it.
+        heading: what its headers are.
+        read_by: makes what reads rows of layouts; raises ConfigError if nothing can.
+    """
+
+    derives_all = False
+
+    def __init__(self, name: str, heading: Heading, read_by: Callable[[str, Sequence[Layout]], LayoutLines]) -> None:
+        self.name = name
+        self._heading = heading
+        self._read_by = read_by
+        self._readers: dict[bytes, LayoutLines | str] = {}
+
+    @property
+    def columns(self) -> Mapping[str, SqlType] | None:
+        """Every column but `ts`; None if the headers name what they like."""
+        return self._heading.columns
+
+    @property
+    def addresses(self) -> Collection[str]:
+        """The columns that hold addresses."""
+        return self._heading.addresses
+
+    @property
+    def carrier(self) -> Carrier:
+        """What knows which lines others need."""
+        return self._heading
+
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
+        """Keep the rows that some job may want; see `elf.agents.sources.format.Format`."""
+        prefilter = Prefilter(literals, self._heading.escape)
+        lines = clean(chunk, prefilter.word)
+        header = self._header_of(carried)
+        numbers = self._heading.headers(lines.data, lines.ends, header)
+        if not numbers:
+            return _below(header, prefilter.keep(lines))
+        parts = [Kept(b"", lines.ends[:0], lines.huge, oddities=lines.oddities, headers=len(numbers))]
+        begin = 0
+        for number in [*numbers, len(lines.ends)]:
+            if number > begin:
+                parts.append(_below(header, prefilter.keep(_rows(lines, begin, number))))
+            if number < len(lines.ends):
+                line = _line(lines, number)
+                header = line if self._heading.names_columns(line) else header
+            begin = number + 1
+        return joined(parts)
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        """Parse rows into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
+        rejects, parts, begin = Rejects(), list[Parsed](), 0
+        sections = lines.sections or (Section(b"", len(lines.ends)),)
+        for section in sections:
+            own = _rows(Lines(lines.data, lines.ends), begin, begin + section.lines)
+            begin += section.lines
+            kept, reader = Kept(own.data, own.ends), self._reader(section.header)
+            if isinstance(reader, LayoutLines):
+                parts.append(reader.parse(kept, wanted))
+                rejects.add_all(parts[-1].rejects, parts[-1].counters.rejected)
+            else:
+                first = [(_line(own, number), reader) for number in range(min(kept.count, rejects.room))]
+                rejects.add_all(first, kept.count)
+        for line in lines.huge:
+            rejects.add(line, "line_too_long")
+        events, oddities, mistyped = together(parts, wanted)
+        counters = Counters(
+            read=lines.count + lines.filtered + lines.headers,
+            parsed=events.height,
+            rejected=rejects.count,
+            filtered=lines.filtered,
+            headers=lines.headers,
+        )
+        return Parsed(events, counters, rejects.sample(), oddities + lines.oddities, mistyped)
+
+    def names_in(self, sample: bytes) -> Sequence[str]:
+        """Return the names of all columns that the headers in some lines name, each once."""
+        lines = clean(sample)
+        headers = [_line(lines, number) for number in self._heading.headers(lines.data, lines.ends, b"")]
+        readers = [reader for header in headers if isinstance(reader := self._reader(header), LayoutLines)]
+        return list(dict.fromkeys(name for reader in readers for name in reader.columns))
+
+    def taken_apart(self, line: bytes, carried: Sequence[bytes] = ()) -> list[tuple[Field, int, int]]:
+        """Return the columns of a row that fits, and where each value is; see `LayoutLines.taken_apart`."""
+        reader = self._reader(self._header_of(carried))
+        return reader.taken_apart(line) if isinstance(reader, LayoutLines) else []
+
+    def misfit(self, line: bytes, carried: Sequence[bytes] = ()) -> Misfit | None:
+        """Say where a row stops to fit its header; None if it does not, or is a header itself."""
+        header = self._header_of(carried)
+        if self._heading.headers(line + b"\n", np.array([len(line)]), header):
+            return None
+        reader = self._reader(header)
+        if isinstance(reader, LayoutLines):
+            return reader.misfit(line)
+        return Misfit(0, "header", self.fault(header))
+
+    def fault(self, header: bytes) -> str:
+        """Say what is wrong with a header, for people; empty if nothing is."""
+        if not header:
+            return "a header before it, which names the columns"
+        try:
+            self._read_by(self.name, self._heading.layouts(header))
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def _header_of(self, carried: Sequence[bytes]) -> bytes:
+        """Return the header that lines are read by, as it is once it is clean."""
+        return _line(clean(carried[-1]), 0) if carried else b""
+
+    def _reader(self, header: bytes) -> LayoutLines | str:
+        """Return what reads the rows below a header, or why nothing does."""
+        if not header:
+            return "no_header"
+        reader = self._readers.get(header)
+        if reader is None:
+            try:
+                reader = self._read_by(self.name, self._heading.layouts(header))
+            except ConfigError:
+                reader = "header"
+            while len(self._readers) >= _HEADERS_MAX:
+                del self._readers[next(iter(self._readers))]
+            self._readers[header] = reader
+        return reader
+
+
+def _below(header: bytes, kept: Kept) -> Kept:
+    return msgspec.structs.replace(kept, sections=(Section(header, len(kept.ends)),))
+
+
+def _rows(lines: Lines, first: int, until: int) -> Lines:
+    """Return some of the lines, apart from the huge ones."""
+    if first == 0 and until == len(lines.ends):
+        return Lines(lines.data, lines.ends)
+    begin = int(lines.ends[first - 1]) + 1 if first else 0
+    end = int(lines.ends[until - 1]) + 1 if until else 0
+    ends: Ends = lines.ends[first:until] - begin
+    return Lines(lines.data[begin:end], ends)
+
+
+def _line(lines: Lines, number: int) -> bytes:
+    return _rows(lines, number, number + 1).data.removesuffix(b"\n")

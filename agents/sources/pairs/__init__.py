@@ -1,0 +1,1 @@
+"""Formats whose lines are pairs of names and values."""

@@ -1,0 +1,1 @@
+"""Lines that stand in lines of another format."""

@@ -1,0 +1,69 @@
+"""From the name of a wrapper, and of what stands in it, to what reads its lines."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Callable
+
+from elf.agents.errors import ConfigError
+from elf.agents.sources.catalogue import OBJECTS, PAIRS, WRAPPERS, canonical
+from elf.agents.sources.format import Format
+from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.layout_lines import LayoutLines
+from elf.agents.sources.named_layouts import layout_lines
+from elf.agents.sources.pair_lines import PairLines
+from elf.agents.sources.wrapped.numbered_json import NumberedJson
+from elf.agents.sources.wrapped.wrappers import LayoutWrapper, ObjectWrapper, Wrapper
+from elf.agents.sources.wrapped_lines import Inner, WrappedLines
+
+#: CRI as a layout that tells parts of lines.
+_CRI, _CRI_IN_PARTS = "cri", "{ts:time:iso} {stream:stream} {part:part} {message:rest}"
+
+
+def is_wrapped(spec: str) -> bool:
+    """Tell whether a format is in a wrapper that is more than a layout around another."""
+    head, _, rest = spec.partition("+")
+    return head == _CRI or head in OBJECTS or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
+
+
+def wrapped_lines(
+    spec: str,
+    make: Callable[[str, str], Format],
+    time: str,
+    zone: zoneinfo.ZoneInfo | None,
+    now_ms: Callable[[], int],
+) -> WrappedLines:
+    """Make what reads the lines of a wrapper.
+
+    Args:
+        spec: of which `is_wrapped` is true.
+        make: makes a format of a name and of the field that holds the event time.
+        time: that field of what is in the wrapper.
+        zone: as for `make_format`.
+        now_ms: the clock.
+
+    Raises:
+        ConfigError: what is in the wrapper cannot be.
+    """
+    head, _, rest = spec.partition("+")
+    inner = _inner(head, make(rest, time)) if rest else None
+    direct = None
+    wrapper: Wrapper
+    if head in OBJECTS:
+        named = OBJECTS[head]
+        objects = make("json", named.time)
+        assert isinstance(objects, JsonLines)
+        wrapper = ObjectWrapper(NumberedJson(objects), named.text, named.fields, has_parts=named.has_parts)
+    else:
+        text = _CRI_IN_PARTS if head == _CRI else WRAPPERS[head]
+        wrapper = LayoutWrapper(layout_lines([text], zone, now_ms), has_part=head == _CRI)
+        direct = layout_lines([spec], zone, now_ms) if inner is None or isinstance(inner, LayoutLines) else None
+    return WrappedLines(spec, wrapper, inner, direct)
+
+
+def _inner(head: str, format: Format) -> Inner:
+    if isinstance(format, JsonLines):
+        return NumberedJson(format)
+    if isinstance(format, LayoutLines | PairLines):
+        return format
+    raise ConfigError(f"{format.name} cannot stand in lines of {head}: its lines do not stand for themselves")

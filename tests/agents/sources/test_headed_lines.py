@@ -1,0 +1,111 @@
+"""Formats whose columns are named by header lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.format import Format, make_format, parse_chunk
+from tests.agents.sources.format_files import formats, rows
+
+NOW_MS = 1_795_683_600_000
+
+
+def made(name: str) -> Format:
+    return make_format(name, now_ms=lambda: NOW_MS)
+
+
+@pytest.mark.parametrize("name", ["w3c", "cloudfront", "gcs", "csv"])
+def test_samples_become_what_they_have_to(name: str) -> None:
+    format, samples = made(name), formats()[name]["samples"]
+    columns = format.columns or dict.fromkeys(("status", "path", "note"), SqlType.STRING)
+    parsed = parse_chunk(format, "".join(s["line"] + "\n" for s in samples).encode(), columns)
+    expected = [sample["expect"] for sample in samples if sample["expect"]]
+    assert parsed.counters == Counters(len(samples), len(expected), headers=len(samples) - len(expected))
+    for row, right in zip(rows(parsed), expected, strict=True):
+        assert row == {name: right.get(name) for name in row}
+
+
+@pytest.mark.parametrize("name", ["w3c", "cloudfront", "gcs"])
+def test_what_lacks_its_header_is_rejected_with_the_reason(name: str) -> None:
+    lines = [sample["line"] for sample in formats()[name]["samples"] if sample["expect"]]
+    parsed = parse_chunk(made(name), "".join(line + "\n" for line in lines).encode(), {})
+    assert parsed.counters == Counters(3, rejected=3)
+    assert parsed.rejects == tuple((line.encode(), "no_header") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "row"),
+    [
+        ("w3c", "#Fields: c-ip date sc-status time", "192.0.2.1 2026-11-26 200 09:00:00"),
+        ("w3c", "#Fields:", ""),
+        ("cloudfront", "#Fields: date time c-ip", "2026-11-26\t09:00:00\t192.0.2.1"),
+    ],
+)
+def test_rows_below_a_header_without_what_an_event_needs_are_rejected(name: str, header: str, row: str) -> None:
+    parsed = parse_chunk(made(name), f"{header}\n{row}\n".encode(), {})
+    assert parsed.counters == Counters(2, rejected=1, headers=1)
+    assert parsed.rejects == ((row.encode(), "header"),)
+
+
+def test_fields_have_kinds_so_that_no_value_moves_into_another_column() -> None:
+    header = "#Fields: date time c-ip cs-method cs-uri-stem sc-status time-taken cs(User-Agent)\n"
+    good = '2026-11-26 09:00:00 192.0.2.1 GET /a 200 15 "quoted\n'
+    for old, new in (
+        (" GET", " "),
+        ("192.0.2.1", "x"),
+        (" 200", " 20x"),
+        (" 15 ", " 1.5 "),
+        ("26 09", "26  09"),
+        ("/a", "a"),
+    ):
+        lines = header + good + good.replace(old, new)
+        assert parse_chunk(made("w3c"), lines.encode(), {}).counters == Counters(3, 1, 1, headers=1), new
+
+
+def test_rows_that_a_job_does_not_want_are_skipped_and_headers_stay_counted() -> None:
+    text = b'ts,path\n1795683600,/a\n1795683600,"/b"\nts,n,path\n1795683600,1,/a\n1795683600,1,"/""a"\n'
+    columns = {"path": SqlType.STRING}
+    parsed = parse_chunk(make_format("csv"), text, columns, [["/a"]])
+    # A quote may hide in the last one.
+    assert parsed.counters == Counters(6, 3, filtered=1, headers=2)
+    assert parsed.events["path"].to_list() == ["/a", "/a", '/"a']
+
+
+def test_rows_of_csv_have_as_many_values_as_their_header() -> None:
+    text = b'ts,a,b\n1795683600,1\n1795683600,1,2,3\n1795683600,"1"x,2\n1795683600,1,"2\n1795683600,1"2,3\n'
+    assert parse_chunk(make_format("csv"), text, {}).counters == Counters(6, rejected=5, headers=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "row"),
+    [
+        ("csv", "ts\ta", "1795683600\ta b"),
+        ("cloudfront", "#Fields: date time x-edge-location", "2026-11-26\t09:00:00\ta b"),
+        ("w3c", "#Fields: date time cs(User-Agent)", "2026-11-26 09:00:00 a"),
+    ],
+)
+def test_the_last_value_ends_where_others_do(name: str, header: str, row: str) -> None:
+    more = row + row[-2 if name == "w3c" else row.rindex("\t") :]
+    parsed = parse_chunk(made(name), f"{header}\n{row}\n{more}\n".encode(), {})
+    assert parsed.counters == Counters(3, 1, 1, headers=1)
+
+
+def test_a_name_that_comes_twice_is_that_of_the_last_value() -> None:
+    text = b"ts,a,ts,a\n1,2,1795683600,3\n"
+    assert parse_chunk(make_format("csv"), text, {"a": SqlType.BIGINT}).events.to_dicts()[0]["a"] == 3
+
+
+def test_values_that_do_not_fit_are_null_and_counted_but_nothing_is_no_value() -> None:
+    text = b"ts,n\n1795683600,1\n1795683601,x\n1795683602,\n1795683603,-\n1795683604,2.0\n"
+    parsed = parse_chunk(make_format("csv"), text, {"n": SqlType.BIGINT})
+    assert parsed.events["n"].to_list() == [1, None, None, None, 2]
+    assert parsed.oddities.mistyped == {"n": 1} and parsed.mistyped["n"].tolist() == [1795683601000]
+
+
+def test_headers_stand_alone() -> None:
+    for spec in (["csv", "combined"], "cri+w3c", "docker+csv"):
+        with pytest.raises(ConfigError, match=r"go together|unknown|stand"):
+            make_format(spec)
