@@ -12,9 +12,10 @@ import numpy.typing as npt
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
+from elf.agents.sources.json_lines import JsonLines, iso_times
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
+from elf.agents.sources.objects.frames import TimesOf
 from elf.agents.sources.times.notations import NO_TIME
 
 

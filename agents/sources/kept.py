@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from elf.agents.sources.counters import Oddities
-from elf.agents.sources.lines import Ends
+from elf.agents.sources.lines import Ends, cuts, line_ends, valid_utf8
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -44,6 +44,24 @@ class Kept(msgspec.Struct, frozen=True):
     def memory_bytes(self) -> int:
         """Bytes of these lines."""
         return len(self.data) + sum(map(len, self.huge))
+
+    def parts(self, size: int) -> Iterator[tuple[int, Ends]]:
+        """Yield the lines in parts, at least one, of so many bytes and the rest of a line.
+
+        Returns:
+            Of each part where its first line begins, and where its newlines are.
+        """
+        places = cuts(self.ends, size).tolist() if len(self.ends) else [0, 0]
+        for first, last in itertools.pairwise(places):
+            yield int(self.ends[first - 1]) + 1 if first else 0, self.ends[first:last]
+
+    def repaired(self) -> Kept:
+        """Return the same lines in valid UTF-8; what was none is counted."""
+        data, bad_encoding = valid_utf8(self.data)
+        if not bad_encoding:
+            return self
+        odd = self.oddities + Oddities(bad_encoding=bad_encoding)
+        return Kept(data, line_ends(data), self.huge, self.filtered, odd)
 
     def halves(self) -> tuple[Kept, Kept]:
         """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""

@@ -8,9 +8,8 @@ Values are as logged: `\xHH` and `\"` stay escaped. "-" is null, except for `byt
 from __future__ import annotations
 
 import contextlib
-import itertools
 import zoneinfo
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit, reason
 from elf.agents.sources.layouts.reading import read_line
-from elf.agents.sources.lines import Ends, clean, cuts, line_ends, valid_utf8
+from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.times.zones import UTC, to_utc, with_years
@@ -90,7 +89,8 @@ class LayoutLines:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects, oddities, parts = Rejects(), lines.oddities, []
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for block, ends in _blocks(lines):
+        for begin, places in lines.parts(_BLOCK_BYTES):
+            block, ends = lines.data[begin : int(places[-1]) + 1 if len(places) else 0], places - begin
             events, odd, unfit = self._events(block, ends, wanted, rejects)
             parts.append(events)
             oddities += odd
@@ -171,14 +171,3 @@ class LayoutLines:
         for number in kept:
             rejects.add(block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])], reasons[number])
         rejects.add_count(count - len(kept))
-
-
-def _blocks(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
-    """Yield lines in blocks, at least one, and where in each its newlines are."""
-    if not len(lines.ends):
-        yield b"", lines.ends
-        return
-    places = cuts(lines.ends, _BLOCK_BYTES).tolist()
-    for first, last in itertools.pairwise(places):
-        begin, end = int(lines.ends[first - 1]) + 1 if first else 0, int(lines.ends[last - 1]) + 1
-        yield lines.data[begin:end], lines.ends[first:last] - begin
