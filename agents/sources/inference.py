@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import msgspec
 
 from elf.agents.errors import did_you_mean, nearest
+from elf.agents.language.paths import Step, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.sources.lines import clean, valid_utf8
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000
+#: Stands for no value.
+_ABSENT: object = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Inferred:
     Attributes:
         columns: types of the asked names that were found.
         missing: why an asked name has no type, in words for a person.
-        fields: every top-level name seen, sorted; for hints.
+        fields: every top-level name seen, and the paths asked for that were found, sorted; for hints.
     """
 
     columns: dict[str, SqlType]
@@ -41,13 +44,17 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
 
     Args:
         sample: some whole lines; those that are no JSON objects are left out.
-        names: fields asked for.
+        names: fields asked for, or paths to values in them.
     """
-    rows = _rows(sample)
+    rows, names = _rows(sample), list(names)
+    paths = {name: steps_of(name) for name in names}
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(_kind(value))
+        for name, steps in paths.items():
+            if len(steps) > 1 and name not in row and (found := _at(row, steps)) is not _ABSENT:
+                kinds.setdefault(name, set()).add(_kind(found))
     fields = tuple(sorted(kinds))
     columns: dict[str, SqlType] = {}
     missing: dict[str, str] = {}
@@ -63,6 +70,18 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
         else:
             missing[name] = f"there is no line yet that shows the type of {name!r}; declare it in [columns]"
     return Inferred(columns, missing, fields)
+
+
+def _at(row: object, steps: Sequence[Step]) -> object:
+    """Return the value at a path, `_ABSENT` if there is none."""
+    for step in steps:
+        if isinstance(step, str) and isinstance(row, dict):
+            row = row.get(step, _ABSENT)
+        elif isinstance(step, int) and isinstance(row, list) and step < len(row):
+            row = row[step]
+        else:
+            return _ABSENT
+    return row
 
 
 def _rows(sample: bytes) -> Sequence[dict[str, object]]:

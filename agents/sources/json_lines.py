@@ -5,7 +5,7 @@ number fits a number column, and a whole one an integer column however it is wri
 exponent it is a double: exact up to 2^52); a value that does not fit its type is null, counted by column in
 `oddities.mistyped`, and the event is kept. Of duplicate names the last counts. A line that is no object is rejected
 with the byte at which it stops to be one, a line without valid time with the reason `time`. Invalid UTF-8 is repaired
-and counted. Columns are paths (`elf.agents.sources.objects.paths`). LINES section 6.
+and counted. Columns are paths (`elf.agents.language.paths`). LINES section 6.
 """
 
 from __future__ import annotations

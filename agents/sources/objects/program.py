@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.objects.paths import Step, steps_of
+from elf.agents.language.paths import Step, steps_of
 
 #: No slot.
 NONE = -1

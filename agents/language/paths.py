@@ -23,7 +23,8 @@ INDEX_END = 2**31
 _QUOTED = r"\['(?P<quoted>(?:[^'\\]|\\.)+)'\]"
 _FIRST = re.compile(rf"(?P<plain>[^.\[\]]+)|{_QUOTED}", re.S)
 _NEXT = re.compile(rf"\.(?P<plain>[^.\[\]]+)|{_QUOTED}|\[(?P<index>0|[1-9][0-9]{{0,9}})\]", re.S)
-_PLAIN = re.compile(r"[^.\[\]]+", re.S)
+#: Names that need no quotes.
+_PLAIN = re.compile(r"\w+")
 
 
 def steps_of(column: str) -> tuple[Step, ...]:
