@@ -26,6 +26,7 @@ from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
 from elf.agents.sources.inputs import Input, Inputs, find_inputs
+from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.misfits import NO_OBJECTS, advice
 from elf.agents.worker.poison import insert_whatever, parse_whatever
 from elf.cbt.schema import INTERVAL
@@ -197,7 +198,12 @@ def _types(
             if parser.columns is None and not fields:
                 raise JobError(f"{NO_OBJECTS} --format, such as combined")
             message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
-            raise refused(read[name], message, "or declare its type with --columns or under [columns]")
+            hint = "or declare its type with --columns or under [columns]"
+            if isinstance(parser, JsonLines) and parser.columns is not None:
+                hint = (
+                    f"these are the columns of {parser.name}; `--format json --time {parser.time}` has the lines' own"
+                )
+            raise refused(read[name], message, hint)
     return known
 
 

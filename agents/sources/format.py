@@ -12,10 +12,11 @@ import numpy.typing as npt
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_lines import JsonLines, iso_times
+from elf.agents.sources.json_lines import JSON, JsonLines, iso_times
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
 from elf.agents.sources.objects.frames import TimesOf
+from elf.agents.sources.objects.named import OBJECTS, object_name
 from elf.agents.sources.times.notations import NO_TIME
 
 
@@ -91,9 +92,9 @@ def make_format(
     """Make the format that a configuration names or pastes.
 
     Args:
-        spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
-            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
-            several but `json` the first that fits a line is its own.
+        spec: a name of `elf.agents.sources.catalogue` or `elf.agents.sources.objects.named`, `json`, a wrapper and one
+            of these (`cri+combined`), or a layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`,
+            or one in our notation. Of several but those of objects the first that fits a line is its own.
         time: for json, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
@@ -102,18 +103,22 @@ def make_format(
         ConfigError: the text is none of these; it says what would be right.
     """
     specs = [spec] if isinstance(spec, str) else list(spec)
-    if specs == ["json"]:
-        return JsonLines(time, _json_times(zone, now_ms))
+    names = [object_name(each) for each in specs]
+    if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
+        return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON)
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    if "json" in specs:
-        raise ConfigError("json does not go together with other formats: a source of lines of both has to be two")
+    alone = [each for each, name in zip(specs, names, strict=True) if each == JSON or name is not None]
+    if alone:
+        said = "does not go together with other formats: a source of lines of both has to be two"
+        raise ConfigError(f"{alone[0]} {said}")
     for each in specs:
         if not is_known(each):
+            near = did_you_mean(nearest(each, [JSON, *OBJECTS, *LAYOUTS, *WRAPPERS]))
             raise ConfigError(
-                f"unknown format {each!r}{did_you_mean(nearest(each, ['json', *LAYOUTS, *WRAPPERS]))}; use json, "
-                "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"
+                f"unknown format {each!r}{near}; use json, combined, another of docs/FORMATS.md, or paste an nginx "
+                "log_format or Apache LogFormat line"
             )
     return layout_lines(specs, zone, now_ms)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import msgspec
 
 from elf.agents.errors import did_you_mean, nearest
-from elf.agents.language.paths import Step, steps_of
+from elf.agents.language.paths import Step, column_of, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.sources.lines import clean, valid_utf8
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000
+#: Lines of which the paths are looked at that might have been meant.
+_SHOWN_LINES_MAX = 100
 #: Stands for no value.
 _ABSENT: object = object()
 
@@ -28,7 +30,7 @@ class Inferred:
     Attributes:
         columns: types of the asked names that were found.
         missing: why an asked name has no type, in words for a person.
-        fields: every top-level name seen, and the paths asked for that were found, sorted; for hints.
+        fields: every top-level name seen, and what is in the objects that were asked for, sorted; for hints.
     """
 
     columns: dict[str, SqlType]
@@ -55,7 +57,8 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
         for name, steps in paths.items():
             if len(steps) > 1 and name not in row and (found := _at(row, steps)) is not _ABSENT:
                 kinds.setdefault(name, set()).add(_kind(found))
-    fields = tuple(sorted(kinds))
+    beside = {name for asked in paths.values() if len(asked) > 1 for name in _beside(rows, asked)}
+    fields = tuple(sorted({*kinds, *beside}))
     columns: dict[str, SqlType] = {}
     missing: dict[str, str] = {}
     for name in names:
@@ -82,6 +85,12 @@ def _at(row: object, steps: Sequence[Step]) -> object:
         else:
             return _ABSENT
     return row
+
+
+def _beside(rows: Sequence[dict[str, object]], steps: tuple[Step, ...]) -> set[str]:
+    """Return the paths to what is in the object that a path ends in, as far as the first lines show it."""
+    objects = (_at(row, steps[:-1]) for row in rows[:_SHOWN_LINES_MAX])
+    return {column_of((*steps[:-1], name)) for found in objects if isinstance(found, dict) for name in found}
 
 
 def _rows(sample: bytes) -> Sequence[dict[str, object]]:

@@ -22,13 +22,17 @@ from elf.agents.sources import event_time
 from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends, clean
-from elf.agents.sources.objects.frames import Block, ObjectReader, TimesOf
+from elf.agents.sources.objects.frames import Block, ObjectReader, TimesOf, Wanted
+from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.objects.reading import reason
 from elf.agents.sources.prefilter import Prefilter, json_escape
 from elf.agents.sources.times.notations import NO_TIME
 
 #: Bytes of lines that are read at a time: what is made of them stays near the processor.
 _BLOCK_BYTES = 4 << 20
+JSON = "json"
+#: The reason of lines that are objects of another format, with the column that they lack behind it.
+NO_COLUMN = "format:no_"
 
 
 def iso_times(values: Sequence[object]) -> npt.NDArray[np.int64]:
@@ -42,15 +46,17 @@ class JsonLines:
     Args:
         time: the field, or a path to it.
         times_of: reads values that are not in the usual notations, as `elf.agents.sources.times.values.event_times`.
+        name: of the format, if it has another one: it declares time and columns.
     """
 
-    name = "json"
-    columns: Mapping[str, SqlType] | None = None
-    addresses: Collection[str] = ()
     derives_all = False
 
-    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times) -> None:
-        self.time = time
+    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times, name: str = JSON) -> None:
+        objects = OBJECTS.get(name)
+        self.name = name
+        self.time = time if objects is None else objects.time
+        self.columns: Mapping[str, SqlType] | None = None if objects is None else objects.columns
+        self.addresses: Collection[str] = () if objects is None else objects.addresses
         self._times_of = times_of
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
@@ -67,13 +73,13 @@ class JsonLines:
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
         for line in lines.huge:
             rejects.add(line, "line_too_long")
-        reader = _reader(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
+        reader = _reader(self.name, self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
         for begin, ends in lines.parts(_BLOCK_BYTES):
             found = reader.read(lines.data, begin, ends, self._times_of)
-            parts.append(_events(lines.data, begin, ends, found, rejects))
+            parts.append(self._events(lines.data, begin, ends, found, rejects))
             for name, rows in found.mistyped.items():
                 times = found.times[rows]
-                mistyped.setdefault(name, []).append(times[times != NO_TIME])
+                mistyped.setdefault(name, []).append(times[(times != NO_TIME) & (found.lacking[rows] < 0)])
         all_times = {name: np.concatenate(times) for name, times in mistyped.items()}
         all_mistyped = {name: times for name, times in all_times.items() if len(times)}
         events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
@@ -85,32 +91,41 @@ class JsonLines:
             mistyped=all_mistyped,
         )
 
+    def _events(self, data: bytes, begin: int, ends: Ends, found: Block, rejects: Rejects) -> pl.DataFrame:
+        """Make events of some lines; lines that are none are rejected."""
+        events = pl.DataFrame([pl.Series("ts", found.times).cast(pl.Datetime("ms")), *found.columns])
+        are_events = (found.times != NO_TIME) & (found.lacking < 0)
+        if len(found.misfits) or not are_events.all():
+            self._reject(data, begin, ends, found, are_events, rejects)
+            events = events.filter(pl.Series(are_events))
+        return events
+
+    def _reject(
+        self,
+        data: bytes,
+        begin: int,
+        ends: Ends,
+        found: Block,
+        are_events: npt.NDArray[np.bool_],
+        rejects: Rejects,
+    ) -> None:
+        """Count the lines that are no objects, lack something or have no valid time; keep the first of them."""
+        objects = np.delete(np.arange(len(ends)), found.misfits[:, 0])[~are_events]
+        count, room = len(found.misfits) + len(objects), rejects.room
+        lacking = found.lacking[~are_events][:room].tolist()
+        requires = OBJECTS[self.name].requires if self.name in OBJECTS else ()
+        reasons = {
+            number: "time" if lacks < 0 else f"{NO_COLUMN}{requires[lacks]}"
+            for number, lacks in zip(objects[:room].tolist(), lacking, strict=True)
+        }
+        reasons |= {number: reason(why, at) for number, why, at in found.misfits[:room].tolist()}
+        kept = sorted(reasons)[:room]
+        for number in kept:
+            rejects.add(data[int(ends[number - 1]) + 1 if number else begin : int(ends[number])], reasons[number])
+        rejects.add_count(count - len(kept))
+
 
 @lru_cache(maxsize=64)
-def _reader(time: str, wanted: tuple[tuple[str, SqlType], ...]) -> ObjectReader:
+def _reader(name: str, time: str, wanted: tuple[tuple[str, SqlType], ...]) -> ObjectReader:
     """Compile a set of columns once, not once a chunk."""
-    return ObjectReader(time, dict(wanted))
-
-
-def _events(data: bytes, begin: int, ends: Ends, found: Block, rejects: Rejects) -> pl.DataFrame:
-    """Make events of some lines; lines that are none are rejected."""
-    events = pl.DataFrame([pl.Series("ts", found.times).cast(pl.Datetime("ms")), *found.columns])
-    has_time = found.times != NO_TIME
-    if len(found.misfits) or not has_time.all():
-        _reject(data, begin, ends, found, has_time, rejects)
-        events = events.filter(pl.Series(has_time))
-    return events
-
-
-def _reject(
-    data: bytes, begin: int, ends: Ends, found: Block, has_time: npt.NDArray[np.bool_], rejects: Rejects
-) -> None:
-    """Count the lines that are no objects, and those without a valid time; keep the first of them."""
-    timeless = np.delete(np.arange(len(ends)), found.misfits[:, 0])[~has_time]
-    count, room = len(found.misfits) + len(timeless), rejects.room
-    reasons = dict.fromkeys(timeless[:room].tolist(), "time")
-    reasons |= {number: reason(why, at) for number, why, at in found.misfits[:room].tolist()}
-    kept = sorted(reasons)[:room]
-    for number in kept:
-        rejects.add(data[int(ends[number - 1]) + 1 if number else begin : int(ends[number])], reasons[number])
-    rejects.add_count(count - len(kept))
+    return ObjectReader(Wanted(time, dict(wanted), OBJECTS.get(name)))

@@ -13,6 +13,7 @@ from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.zones import UTC
 
 #: So much of a file is looked at, and so many lines of it.
@@ -105,9 +106,9 @@ def _lines(sample: bytes) -> list[bytes]:
 
 
 def _names() -> list[str]:
-    """Name every format of layouts, in every wrapper, too."""
+    """Name every format of layouts, in every wrapper, too, and those of objects that have a name."""
     wrapped = [f"{wrapper}+{name}" for wrapper in WRAPPERS for name, each in LAYOUTS.items() if not each.twin]
-    return [*LAYOUTS, *wrapped, *WRAPPERS]
+    return [*OBJECTS, *LAYOUTS, *wrapped, *WRAPPERS]
 
 
 def _fits(format: Format, lines: Sequence[bytes]) -> int:

@@ -4,7 +4,7 @@
 
 #include "objects.h"
 
-#define HEADER_BYTES 10
+#define HEADER_BYTES 12
 #define OUTPUT_BYTES 4
 #define NODE_BYTES 10
 #define MEMBER_BYTES 4
@@ -134,6 +134,7 @@ int open_object_program(ObjectProgram *program, const uint8_t *bytes, size_t siz
     program->slot_count = u16(header + 2);
     program->output_count = u16(header + 4);
     size_t members = u16(header + 6), items = u16(header + 8);
+    program->skips_blanks = u16(header + 10) != 0;
     program->nodes = calloc(program->node_count, sizeof *program->nodes);
     program->slots = calloc(program->slot_count + 1, sizeof *program->slots);
     program->outputs = calloc(program->output_count + 1, sizeof *program->outputs);

@@ -288,6 +288,11 @@ static int read_line(Reading *reading, const Node *root)
     return 0;
 }
 
+static int is_blank(const Slot *slot)
+{
+    return same(slot->begin, slot->end, "\"\"") || same(slot->begin, slot->end, "\"-\"");
+}
+
 static void put_outputs(const ObjectProgram *program, uintptr_t origin, ptrdiff_t row, int32_t *const *spans,
                         uint8_t *escaped)
 {
@@ -296,7 +301,7 @@ static void put_outputs(const ObjectProgram *program, uintptr_t origin, ptrdiff_
         const Slot *slot = &program->slots[output->first];
         if (slot->begin == NULL && output->second >= 0)
             slot = &program->slots[output->second];
-        if (slot->begin == NULL || *slot->begin == 'n') {
+        if (slot->begin == NULL || *slot->begin == 'n' || (program->skips_blanks && is_blank(slot))) {
             put_place(spans[i], row, -1, -1);
             continue;
         }

@@ -81,6 +81,7 @@ typedef struct {
     Slot *slots;
     Output *outputs;
     size_t node_count, slot_count, output_count;
+    int skips_blanks; /* "" and "-" are no values */
 } ObjectProgram;
 
 /* object_program.c: DONE, BAD or NO_MEMORY; in any case there is something to close. The bytes have to stay. */

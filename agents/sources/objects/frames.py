@@ -12,7 +12,9 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow, event_time
-from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built_for_objects
+from elf.agents.sources.layouts.twin import Twin
+from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
+from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
 from elf.agents.sources.objects.twin import ObjectTwin
 from elf.agents.sources.objects.values import Value, scalar
@@ -25,6 +27,32 @@ _CODED_ROWS_MIN = 512
 _EXACT_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
+class Wanted(NamedTuple):
+    """What is made of lines.
+
+    Attributes:
+        time: the path to the event time.
+        columns: their types.
+        objects: the format whose columns these are; None: they are paths.
+    """
+
+    time: str
+    columns: Mapping[str, SqlType]
+    objects: Objects | None = None
+
+    def path(self, column: str) -> str:
+        """Return the path to a column's value."""
+        return column if self.objects is None else self.objects.paths.get(column, column)
+
+    @property
+    def read(self) -> list[str]:
+        """The columns whose values lines have themselves, and those that others are made of."""
+        if self.objects is None:
+            return list(self.columns)
+        made = {PATH: URI, QUERY: URI, **self.objects.seconds}
+        return list(dict.fromkeys([*self.objects.requires, *(made.get(name, name) for name in self.columns)]))
+
+
 class Block(NamedTuple):
     """What a block of lines is.
 
@@ -33,29 +61,30 @@ class Block(NamedTuple):
         times: their event times, in ms; `NO_TIME` of those that have none.
         misfits: the other lines.
         mistyped: the rows, of those columns that have any, of values that do not fit their types; each is null.
+        lacking: of each line that is an object which of the columns that it has to have is the first that it has not;
+            -1: it has them all.
     """
 
     columns: list[pl.Series]
     times: npt.NDArray[np.int64]
     misfits: Unfit
     mistyped: Mapping[str, npt.NDArray[np.intp]]
+    lacking: npt.NDArray[np.int64]
 
 
 class ObjectReader:
     """Reads lines that are objects; immutable, so threads may share it.
 
     Args:
-        time: the column with the event time.
-        wanted: columns, with their types; the event time may be one of them.
+        wanted: what is made of them.
         kernels: who reads lines; those in C, or their twin, unless given.
     """
 
-    def __init__(self, time: str, wanted: Mapping[str, SqlType], kernels: ObjectKernels | None = None) -> None:
+    def __init__(self, wanted: Wanted, kernels: ObjectKernels | None = None) -> None:
         self._kernels = kernels or built_for_objects() or ObjectTwin()
         self._wanted = wanted
-        self._time = time
-        self._names = list(dict.fromkeys([time, *wanted]))
-        self._program = encoded(compiled(self._names))
+        self._paths = list(dict.fromkeys([wanted.time, *map(wanted.path, wanted.read)]))
+        self._program = encoded(compiled(self._paths, skips_blanks=wanted.objects is not None))
 
     def read(self, block: bytes, begin: int, ends: Ends, times_of: TimesOf) -> Block:
         """Read lines.
@@ -66,15 +95,18 @@ class ObjectReader:
             ends: where each line's newline is.
             times_of: reads event times that are not in the usual notations.
         """
-        spans = [np.empty((len(ends), 2), np.int32) for _ in self._names]
-        escaped = np.empty(len(self._names), np.uint8)
+        wanted = self._wanted
+        spans = [np.empty((len(ends), 2), np.int32) for _ in self._paths]
+        escaped = np.empty(len(self._paths), np.uint8)
         misfits = np.empty((len(ends), 3), np.int32)
         rows, unfit = self._kernels.read_objects(self._program, block, begin, ends, spans, escaped, misfits)
         columns = _Columns(self._kernels, block, rows)
-        found = {name: (each[:rows], bool(has)) for name, each, has in zip(self._names, spans, escaped, strict=True)}
-        times = self._times(block, found[self._time][0], times_of)
-        series = [columns.series(name, kind, *found[name]) for name, kind in self._wanted.items()]
-        return Block(series, times, misfits[:unfit], columns.mistyped)
+        found = {path: (each[:rows], bool(has)) for path, each, has in zip(self._paths, spans, escaped, strict=True)}
+        times = self._times(block, found[wanted.time][0], times_of)
+        values = {name: found[path] for name in wanted.read if (path := wanted.path(name)) in found}
+        series = [columns.column(name, kind, values, wanted.objects) for name, kind in wanted.columns.items()]
+        requires = () if wanted.objects is None else wanted.objects.requires
+        return Block(series, times, misfits[:unfit], columns.mistyped, _lacking(rows, [values[n][0] for n in requires]))
 
     def _times(self, block: bytes, spans: Spans, times_of: TimesOf) -> npt.NDArray[np.int64]:
         times = np.empty(len(spans), np.int64)
@@ -92,6 +124,30 @@ class _Columns:
         self._block = block
         self._rows = rows
         self.mistyped: dict[str, npt.NDArray[np.intp]] = {}
+
+    def column(
+        self, name: str, kind: SqlType, values: Mapping[str, tuple[Spans, bool]], objects: Objects | None
+    ) -> pl.Series:
+        """Make a column of a type: of values, or of what is made of others."""
+        if objects is not None and name in objects.seconds:
+            ns = self.series(objects.seconds[name], SqlType.BIGINT, *values[objects.seconds[name]])
+            return (ns / 1e9).alias(name).cast(kind.dtype)
+        if objects is not None and name in (PATH, QUERY):
+            return self._of_uri(name, *values[URI]).cast(kind.dtype, strict=False)
+        if name not in values:
+            return pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, self._rows)
+        return self.series(name, kind, *values[name])
+
+    def _of_uri(self, name: str, spans: Spans, escaped: bool) -> pl.Series:
+        """Make the column of the paths, or of the queries, of addresses."""
+        layouts = built() or Twin()
+        offsets, valid = np.empty(self._rows + 1, np.int64), arrow.bitmap(self._rows)
+        texts, _ = self._kernels.object_texts(self._block, spans, escaped, offsets, valid)
+        places = np.stack([offsets[:-1], offsets[1:]], axis=1).astype(np.int32)
+        places[spans[:, 0] < 0] = -1
+        paths, queries = np.empty_like(places), np.empty_like(places)
+        layouts.uris(texts, places, paths, queries, None)
+        return arrow.texts(name, self._rows, partial(layouts.gather, texts, paths if name == PATH else queries))
 
     def series(self, name: str, kind: SqlType, spans: Spans, escaped: bool) -> pl.Series:
         """Make a column of a type."""
@@ -134,6 +190,14 @@ class _Columns:
         unfit = self._kernels.object_integers(self._block, spans, bits, integers, valid)
         column = arrow.numbers(name, arrow.INT64, integers, valid)
         return column if column.dtype == kind.dtype else column.cast(kind.dtype), unfit
+
+
+def _lacking(rows: int, required: Sequence[Spans]) -> npt.NDArray[np.int64]:
+    """Return of each row which value is the first that it has not; -1: it has them all."""
+    lacking = np.full(rows, -1, np.int64)
+    for number in reversed(range(len(required))):
+        lacking[required[number][:, 0] < 0] = number
+    return lacking
 
 
 def _scalars(block: bytes, spans: Spans) -> list[Value]:

@@ -13,7 +13,7 @@ from elf.agents.language.paths import Step, steps_of
 
 #: No slot.
 NONE = -1
-_HEADER = struct.Struct("<5H")
+_HEADER = struct.Struct("<6H")
 _OUTPUT = struct.Struct("<2h")
 _NODE = struct.Struct("<h4H")
 _MEMBER = struct.Struct("<2H")
@@ -45,11 +45,13 @@ class Program(NamedTuple):
         nodes: the first is the object itself; in each only later ones are.
         slots: how many values are looked for.
         outputs: of each wanted column the slot of its value, and that of the value it has where there is none there.
+        skips_blanks: `""` and `"-"` are no values.
     """
 
     nodes: tuple[Node, ...]
     slots: int
     outputs: tuple[tuple[int, int], ...]
+    skips_blanks: bool = False
 
 
 class _Tree:
@@ -73,7 +75,7 @@ class _Tree:
         return tree
 
 
-def compiled(columns: Sequence[str]) -> Program:
+def compiled(columns: Sequence[str], *, skips_blanks: bool = False) -> Program:
     """Compile wanted columns. O(characters)."""
     root = _Tree()
     found = [(root.at([column]), root.at(steps_of(column))) for column in columns]
@@ -94,19 +96,22 @@ def compiled(columns: Sequence[str]) -> Program:
 
     put(root)
     outputs = tuple((exact.slot, NONE if path is exact else path.slot) for exact, path in found)
-    return Program(tuple(node for node in nodes if node is not None), slots, outputs)
+    return Program(tuple(node for node in nodes if node is not None), slots, outputs, skips_blanks)
 
 
 def encoded(program: Program) -> bytes:
     """Encode a program for the kernel.
 
-    The bytes, little endian: nodes, slots, outputs, members and items of all nodes (u16 each); of each output its two
-    slots (i16); of each node: slot (i16), first, end, members, items (u16 each), then of each member its node and the
-    length of its name (u16 each) and the name, and of each item its number (u32) and its node (u16).
+    The bytes, little endian: nodes, slots, outputs, members and items of all nodes, whether blanks are skipped (u16
+    each); of each output its two slots (i16); of each node: slot (i16), first, end, members, items (u16 each), then of
+    each member its node and the length of its name (u16 each) and the name, and of each item its number (u32) and its
+    node (u16).
     """
     members = sum(len(node.members) for node in program.nodes)
     items = sum(len(node.items) for node in program.nodes)
-    parts = [_HEADER.pack(len(program.nodes), program.slots, len(program.outputs), members, items)]
+    parts = [
+        _HEADER.pack(len(program.nodes), program.slots, len(program.outputs), members, items, program.skips_blanks)
+    ]
     parts += [_OUTPUT.pack(*output) for output in program.outputs]
     for node in program.nodes:
         parts.append(_NODE.pack(node.slot, node.first, node.end, len(node.members), len(node.items)))
@@ -117,7 +122,7 @@ def encoded(program: Program) -> bytes:
 
 def decoded(program: bytes) -> Program:
     """Decode what `encoded` made."""
-    count, slots, output_count, _, _ = _HEADER.unpack_from(program)
+    count, slots, output_count, _, _, skips_blanks = _HEADER.unpack_from(program)
     at = _HEADER.size
 
     def take(shape: struct.Struct) -> tuple[int, ...]:
@@ -141,4 +146,4 @@ def decoded(program: bytes) -> Program:
             index, number = take(_ITEM)
             node.items[index] = number
         nodes.append(node)
-    return Program(tuple(nodes), slots, tuple(outputs))
+    return Program(tuple(nodes), slots, tuple(outputs), bool(skips_blanks))

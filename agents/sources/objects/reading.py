@@ -21,6 +21,8 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 #: What may be read of a number that is none.
 _BROKEN_NUMBER = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:\.(?:[0-9]+(?:[eE][+-]?)?)?|[eE][+-]?)?)?")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
+#: What is no value where blanks are none.
+_NULLS = (b"null", b'""', b'"-"')
 _WORDS = (b"true", b"false", b"null")
 
 
@@ -95,7 +97,9 @@ def read_line(program: Program, line: bytes) -> list[Found | None]:
         value = reading.slots[first]
         if value is None and second >= 0:
             value = reading.slots[second]
-        found.append(None if value is None or line.startswith(b"n", value.begin) else value)
+        if value is not None and line[value.begin : value.end] in (_NULLS if program.skips_blanks else (b"null",)):
+            value = None
+        found.append(value)
     return found
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.sources.native import DISTINCT_MAX, ObjectKernels, Spans, built_for_objects
-from elf.agents.sources.objects.frames import ObjectReader
+from elf.agents.sources.objects.frames import ObjectReader, Wanted
 from elf.agents.sources.objects.program import compiled, decoded, encoded
 from elf.agents.sources.objects.reading import DEPTH_MAX, Why, reason
 from elf.agents.sources.objects.twin import ObjectTwin
@@ -23,7 +23,7 @@ from tests.agents.sources.native.kernels import UNTOUCHED, block_of
 from tests.agents.sources.native.object_lines import COLUMNS, lines
 
 RANDOM = st.integers(0, 2**64 - 1).map(random.Random)
-PROGRAM = encoded(compiled(COLUMNS))
+PROGRAM, SKIPPING = (encoded(compiled(COLUMNS, skips_blanks=each)) for each in (False, True))
 
 
 def kernels() -> ObjectKernels:
@@ -58,6 +58,7 @@ def same(data: list[bytes], program: bytes = PROGRAM) -> tuple[list[Any], ...]:
 @given(RANDOM)
 def test_lines_of_all_sorts(rng: random.Random) -> None:
     same(lines(rng, 12))
+    same([line.replace(b"null", rng.choice((b'""', b'"-"', b'" "'))) for line in lines(rng, 3)], SKIPPING)
 
 
 def test_what_is_an_object_is_what_python_takes_for_one() -> None:
@@ -172,10 +173,10 @@ def test_event_times(rng: random.Random) -> None:
     """What the kernel leaves, Python reads: together they are the twin."""
     data = lines(rng, 30)
     block, ends = block_of(data)
-    for kind in (kernels(), ObjectTwin()):
-        assert ObjectReader("ts", {}, kind).read(block, 0, ends, lambda values: _iso(values)).times.tolist() == (
-            ObjectReader("ts", {}, ObjectTwin()).read(block, 0, ends, lambda values: _iso(values)).times.tolist()
-        )
+    found, expected = (
+        ObjectReader(Wanted("ts", {}), who).read(block, 0, ends, _iso).times for who in (kernels(), ObjectTwin())
+    )
+    assert found.tolist() == expected.tolist()
 
 
 def _iso(values: Any) -> Any:
@@ -193,7 +194,7 @@ def test_seconds_with_many_decimals_are_those_of_a_double() -> None:
         for _ in range(999)
     ]
     block, ends = block_of([b'{"ts":%s}' % text.encode() for text in texts])
-    times = ObjectReader("ts", {}, kernels()).read(block, 0, ends, _iso).times
+    times = ObjectReader(Wanted("ts", {}), kernels()).read(block, 0, ends, _iso).times
     assert times.tolist() == _iso([scalar(text.encode()) for text in texts]).tolist()
     assert (times != NO_TIME).all()
 
