@@ -21,6 +21,7 @@ class Kept(msgspec.Struct, frozen=True):
         huge: the huge ones, cut to `LINE_BYTES_MAX`.
         filtered: how many others no job can want.
         oddities: what was repaired in any of them.
+        is_utf8: the lines are known to be valid UTF-8.
     """
 
     data: bytes
@@ -28,6 +29,7 @@ class Kept(msgspec.Struct, frozen=True):
     huge: tuple[bytes, ...] = ()
     filtered: int = 0
     oddities: Oddities = Oddities()
+    is_utf8: bool = False
 
     @classmethod
     def whole(cls, line: bytes) -> Kept:
@@ -57,11 +59,11 @@ class Kept(msgspec.Struct, frozen=True):
 
     def repaired(self) -> Kept:
         """Return the same lines in valid UTF-8; what was none is counted."""
-        data, bad_encoding = valid_utf8(self.data)
+        data, bad_encoding = (self.data, 0) if self.is_utf8 else valid_utf8(self.data)
         if not bad_encoding:
             return self
         odd = self.oddities + Oddities(bad_encoding=bad_encoding)
-        return Kept(data, line_ends(data), self.huge, self.filtered, odd)
+        return Kept(data, line_ends(data), self.huge, self.filtered, odd, is_utf8=True)
 
     def halves(self) -> tuple[Kept, Kept]:
         """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
@@ -86,4 +88,5 @@ def joined(parts: Sequence[Kept]) -> Kept:
         huge=tuple(line for part in parts for line in part.huge),
         filtered=sum(part.filtered for part in parts),
         oddities=sum((part.oddities for part in parts), Oddities()),
+        is_utf8=all(part.is_utf8 for part in parts),
     )

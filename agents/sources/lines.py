@@ -48,7 +48,8 @@ class Lines(msgspec.Struct, frozen=True):
         ends: where in the data each line's newline is.
         huge: the huge ones.
         oddities: what was repaired.
-        having: which lines have the word that was looked for; None if it was not: then nobody looked at the encoding.
+        having: which lines have the word that was looked for; None if it was not.
+        is_utf8: the lines are known to be valid UTF-8.
     """
 
     data: bytes
@@ -56,6 +57,7 @@ class Lines(msgspec.Struct, frozen=True):
     huge: tuple[bytes, ...] = ()
     oddities: Oddities = Oddities()
     having: Ends | None = None
+    is_utf8: bool = False
 
 
 def clean(chunk: bytes, word: str = "") -> Lines:
@@ -67,10 +69,10 @@ def clean(chunk: bytes, word: str = "") -> Lines:
     """
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
-    ends = _plain_ends(chunk)
+    ends, is_utf8 = _plain_ends(chunk)
     if ends is None:
         return _repaired(chunk)
-    return Lines(chunk, ends, having=_having(chunk, ends, word) if word and chunk else None)
+    return Lines(chunk, ends, is_utf8=is_utf8, having=_having(chunk, ends, word) if word and chunk else None)
 
 
 def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
@@ -85,13 +87,16 @@ def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
     return np.searchsorted(ends, np.concatenate(places))
 
 
-def _plain_ends(chunk: bytes) -> Ends | None:
-    """Return where lines end that need no repair, but maybe of their encoding; None if some may need one."""
+def _plain_ends(chunk: bytes) -> tuple[Ends | None, bool]:
+    """Return where lines end that need no repair, but maybe of their encoding; None if some may need one.
+
+    Also tells whether the encoding is known to need none.
+    """
     if _KERNELS is not None:
-        ends, is_plain = _swept(_KERNELS, chunk)
-        return ends if is_plain else None
+        ends, is_plain, is_utf8 = _swept(_KERNELS, chunk)
+        return (ends if is_plain else None), is_utf8
     places = _places(chunk, _LAST_ODD, b"\n")
-    return places if places is not None and _are_plain(chunk, places) else None
+    return (places if places is not None and _are_plain(chunk, places) else None), False
 
 
 def _are_plain(chunk: bytes, ends: Ends) -> bool:
@@ -201,15 +206,15 @@ def _places(data: bytes, last: int, only: bytes = b"") -> Ends | None:
     return np.concatenate(places) if places else np.empty(0, dtype=np.int64)
 
 
-def _swept(kernels: SweepKernels, data: bytes) -> tuple[Ends, bool]:
-    """Return the places of all newlines, and whether the lines are plain."""
+def _swept(kernels: SweepKernels, data: bytes) -> tuple[Ends, bool, bool]:
+    """Return the places of all newlines, whether the lines are plain, and whether they are valid UTF-8."""
     ends = np.empty(len(data) // _USUAL_LINE_BYTES + 1, np.int64)
-    count, is_plain = kernels.sweep(data, LINE_BYTES_MAX, ends)
+    count, is_plain, is_utf8 = kernels.sweep(data, LINE_BYTES_MAX, ends)
     if count > len(ends):
         ends = np.empty(count, np.int64)
         kernels.sweep(data, LINE_BYTES_MAX, ends)
     # A copy lets the room go that was not needed.
-    return ends if count == len(ends) else ends[:count].copy(), is_plain
+    return ends if count == len(ends) else ends[:count].copy(), is_plain, is_utf8
 
 
 def _flagged(flags: npt.NDArray[np.bool_]) -> Ends:

@@ -48,7 +48,7 @@ class Prefilter:
     def keep(self, lines: Lines) -> Kept:
         """Keep the lines that some job may want. Where others are skipped, invalid UTF-8 is found, and repaired."""
         if not self.active:
-            return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities)
+            return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities, is_utf8=lines.is_utf8)
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
         longest = [max(words, key=len) for words in self._jobs]
         if lines.having is not None:
@@ -69,6 +69,7 @@ class Prefilter:
             huge=lines.huge,
             filtered=lines.ends.size - wanted.len(),
             oddities=lines.oddities + Oddities(bad_encoding=bad_encoding),
+            is_utf8=True,
         )
 
 

@@ -161,7 +161,7 @@ class ObjectKernels(Protocol):
 class SweepKernels(Protocol):
     """What looks at chunks as a whole."""
 
-    def sweep(self, chunk: bytes, longest: int, out: Ends, /) -> tuple[int, bool]:
+    def sweep(self, chunk: bytes, longest: int, out: Ends, /) -> tuple[int, bool, bool]:
         """Find the newlines.
 
         Args:
@@ -170,8 +170,8 @@ class SweepKernels(Protocol):
             out: is filled with the places of newlines, as many as there is room for.
 
         Returns:
-            How many there are, and whether all lines are plain: without other bytes up to the carriage return, not
-            too long, and none of them begins with the first byte of a byte order mark.
+            How many there are; whether all lines are plain: without other bytes up to the carriage return, not too
+            long, and none of them begins with the first byte of a byte order mark; and whether it is valid UTF-8.
         """
 
     def is_utf8(self, chunk: bytes, /) -> bool:

@@ -65,6 +65,7 @@ ptrdiff_t code_values(const Block *block, const Spans *spans, uint32_t *codes, i
     *nulls = 0;
     for (ptrdiff_t row = 0; row < spans->rows; row++) {
         const uint8_t *at, *end;
+        fetch_ahead(block, spans, row);
         int has = text_at(block, spans, row, &at, &end);
         if (has < 0) {
             distinct = BAD;

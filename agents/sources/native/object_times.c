@@ -135,6 +135,7 @@ ptrdiff_t object_times(const Block *block, const Spans *spans, int64_t *out)
     Minute newest = {.is_known = 0};
     for (ptrdiff_t row = 0; row < spans->rows; row++) {
         const uint8_t *at, *end;
+        fetch_ahead(block, spans, row);
         int has = text_at(block, spans, row, &at, &end);
         if (has < 0 || (has && at == end))
             return BAD;

@@ -19,6 +19,7 @@ typedef struct {
 /* 1: a value; 0: null; BAD or NO_MEMORY. */
 static int content_at(const Block *block, const Spans *spans, ptrdiff_t row, Copied *copy, Content *content)
 {
+    fetch_ahead(block, spans, row);
     int has = text_at(block, spans, row, &content->at, &content->end);
     if (has <= 0)
         return has;
@@ -175,6 +176,7 @@ ptrdiff_t object_booleans(const Block *block, const Spans *spans, uint8_t *out, 
 static inline int written_at(const Block *block, const Spans *spans, ptrdiff_t row, const uint8_t **at,
                              const uint8_t **end, int *is_text)
 {
+    fetch_ahead(block, spans, row);
     int has = text_at(block, spans, row, at, end);
     *is_text = 0;
     if (has <= 0)

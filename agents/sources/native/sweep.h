@@ -11,7 +11,7 @@
  * byte up to the carriage return, no line that may begin with a byte order mark, and none that is longer than so much;
  * of a last line without a newline that is not said. */
 ptrdiff_t find_lines(const uint8_t *chunk, ptrdiff_t size, ptrdiff_t longest, int64_t *ends, ptrdiff_t room,
-                     int *is_plain);
-int is_utf8(const uint8_t *at, ptrdiff_t size);
+                     int *is_plain, int *is_utf8);
+int is_valid_utf8(const uint8_t *at, ptrdiff_t size);
 
 #endif

@@ -108,14 +108,14 @@ def test_kernels_and_numpy_find_the_same_lines(size: int) -> None:
     )
     for common in (32, 35, 40) * 30:
         chunk = b"".join(rng.choice(alphabet[:common]) for _ in range(rng.randint(0, size))) + b"\n"
-        found = lines_module._plain_ends(chunk), lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
+        found = lines_module._plain_ends(chunk)[0], lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
         with patch.object(lines_module, "_KERNELS", None):
-            expected = lines_module._plain_ends(chunk), lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
+            expected = lines_module._plain_ends(chunk)[0], lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
         assert lines_module._KERNELS is not None
         for one, other in zip(found[:2], expected[:2], strict=True):
             assert (one is None) == (other is None)
             assert one is None or (other is not None and one.tolist() == other.tolist())
-        assert found[2] == expected[2]
+        assert found[2] == expected[2] == lines_module._plain_ends(chunk)[1]
 
 
 def test_short_lines_and_the_longest_are_plain() -> None:
@@ -124,7 +124,7 @@ def test_short_lines_and_the_longest_are_plain() -> None:
         (b"x" * LINE_BYTES_MAX + b"\n", True),
         (b"x" * LINE_BYTES_MAX + b"x\n", False),
     ):
-        assert (lines_module._plain_ends(chunk) is not None) == plain
+        assert (lines_module._plain_ends(chunk)[0] is not None) == plain
         assert len(line_ends(chunk)) == chunk.count(b"\n")
 
 
@@ -134,9 +134,13 @@ def test_valid_utf8_is_what_python_says(text: str) -> None:
     for at in range(40):
         for damaged in (whole, whole[:-1], whole[1:], whole[:1] + whole, whole.replace(whole[:1], b"\xc1")):
             data = b"a" * at + damaged + b"\xc3\xa9" * 3 + b"b"
-            try:
-                data.decode()
-                valid = True
-            except UnicodeDecodeError:
-                valid = False
-            assert lines_module._is_utf8(data) == valid, data
+            assert lines_module._is_utf8(data) == _is_valid(data), data
+            assert lines_module._plain_ends(data * 3)[1] == _is_valid(data * 3)
+
+
+def _is_valid(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
