@@ -65,6 +65,7 @@ def evaluate(
     columns: Mapping[str, SqlType] | None = None,
     time: str = "ts",
     zone: zoneinfo.ZoneInfo | None = None,
+    unwrap: str = "",
 ) -> Outcome:
     """Run a job once over files. O(lines + windows * keys).
 
@@ -75,6 +76,7 @@ def evaluate(
         columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
         time: JSON field with the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is.
+        unwrap: JSON field with texts that are objects themselves.
 
     Raises:
         JobError: no file matches, or one that is named cannot be read.
@@ -83,7 +85,7 @@ def evaluate(
         ConfigError: the format is none of ours.
     """
     found = inputs if isinstance(inputs, Inputs) else find_inputs(inputs)
-    parser = make_format(format, time=time, zone=zone)
+    parser = make_format(format, time=time, zone=zone, unwrap=unwrap)
     # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
     functions = Runners(None)
     plan = compile_job(definition, _types(definition, parser, columns or {}, found.files), functions.admit)
@@ -190,7 +192,7 @@ def _types(
     missing = [name for name in read if name.lower() not in lowered]
     fields: Sequence[str] = list(known)
     if missing and parser.columns is None:
-        inferred = infer_columns(_sample(files), missing)
+        inferred = infer_columns(_sample(files), missing, parser.unwrap if isinstance(parser, JsonLines) else "")
         known, fields = {**inferred.columns, **known}, sorted({*inferred.fields, *known})
     lowered = {name.lower() for name in known}
     for name in missing:

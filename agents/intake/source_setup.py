@@ -150,7 +150,7 @@ def describe_columns(
     if reading.format.columns is not None:
         return {"columns": {column: kind.ddl for column, kind in declared.items()}, "fields": list(declared)}
     asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
-    inferred = infer_columns(newest_lines(patterns, SAMPLE_BYTES), asked)
+    inferred = infer_columns(newest_lines(patterns, SAMPLE_BYTES), asked, source.unwrap)
     known = {**inferred.columns, **declared}
     return {
         "columns": {column: kind.ddl for column, kind in known.items()},

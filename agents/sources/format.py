@@ -88,6 +88,7 @@ def make_format(
     time: str = "ts",
     zone: zoneinfo.ZoneInfo | None = None,
     now_ms: Callable[[], int] = wall_clock_ms,
+    unwrap: str = "",
 ) -> Format:
     """Make the format that a configuration names or pastes.
 
@@ -98,14 +99,17 @@ def make_format(
         time: for json, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
+        unwrap: for json, the field with texts that are objects themselves.
 
     Raises:
         ConfigError: the text is none of these; it says what would be right.
     """
     specs = [spec] if isinstance(spec, str) else list(spec)
     names = [object_name(each) for each in specs]
+    if unwrap and specs != [JSON]:
+        raise ConfigError("only lines of the format json can have a field to unwrap")
     if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
-        return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON)
+        return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON, unwrap)
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
     from elf.agents.sources.named_layouts import is_known, layout_lines

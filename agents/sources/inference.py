@@ -5,6 +5,7 @@ A type is only given where every value seen fits it; the definition then freezes
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class Inferred:
     fields: tuple[str, ...]
 
 
-def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
+def infer_columns(sample: bytes, names: Iterable[str], unwrap: str = "") -> Inferred:
     """Find the types of JSON fields.
 
     All booleans: BOOLEAN. All integers of 64 bits: BIGINT. All numbers: DOUBLE. Everything else is STRING: texts (times
@@ -47,8 +48,11 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
     Args:
         sample: some whole lines; those that are no JSON objects are left out.
         names: fields asked for, or paths to values in them.
+        unwrap: the path to texts that are objects themselves, which paths lead into; empty: there are none.
     """
     rows, names = _rows(sample), list(names)
+    if unwrap:
+        rows = [_unwrapped(row, steps_of(unwrap)) for row in rows]
     paths = {name: steps_of(name) for name in names}
     kinds: dict[str, set[type]] = {}
     for row in rows:
@@ -84,6 +88,15 @@ def _at(row: object, steps: Sequence[Step]) -> object:
             row = row[step]
         else:
             return _ABSENT
+    return row
+
+
+def _unwrapped(row: dict[str, object], steps: tuple[Step, ...]) -> dict[str, object]:
+    """Return a row with the object that a text in it is, if it is one."""
+    holder, text = _at(row, steps[:-1]), _at(row, steps)
+    if isinstance(holder, dict) and isinstance(text, str):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            holder[steps[-1]] = msgspec.json.decode(text, type=dict[str, object])
     return row
 
 

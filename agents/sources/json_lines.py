@@ -47,24 +47,27 @@ class JsonLines:
         time: the field, or a path to it.
         times_of: reads values that are not in the usual notations, as `elf.agents.sources.times.values.event_times`.
         name: of the format, if it has another one: it declares time and columns.
+        unwrap: the path to texts that are objects, into which longer paths lead; empty: there are none.
     """
 
     derives_all = False
 
-    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times, name: str = JSON) -> None:
+    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times, name: str = JSON, unwrap: str = "") -> None:
         objects = OBJECTS.get(name)
         self.name = name
         self.time = time if objects is None else objects.time
         self.columns: Mapping[str, SqlType] | None = None if objects is None else objects.columns
         self.addresses: Collection[str] = () if objects is None else objects.addresses
+        self.unwrap = unwrap
         self._times_of = times_of
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
-        prefilter = Prefilter(literals, json_escape(chunk, literals))
+        nested = bool(self.unwrap)
+        prefilter = Prefilter(literals, json_escape(chunk, literals, nested=nested))
         lines = clean(chunk, prefilter.word)
         if lines.data is not chunk:  # a NUL may have stood in an escape; no word was found then
-            prefilter = Prefilter(literals, json_escape(lines.data, literals))
+            prefilter = Prefilter(literals, json_escape(lines.data, literals, nested=nested))
         return prefilter.keep(lines)
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
@@ -73,7 +76,8 @@ class JsonLines:
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
         for line in lines.huge:
             rejects.add(line, "line_too_long")
-        reader = _reader(self.name, self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
+        columns = tuple((name, kind) for name, kind in wanted.items() if name != "ts")
+        reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
             found = reader.read(lines.data, begin, ends, self._times_of)
             parts.append(self._events(lines.data, begin, ends, found, rejects))
@@ -126,6 +130,6 @@ class JsonLines:
 
 
 @lru_cache(maxsize=64)
-def _reader(name: str, time: str, wanted: tuple[tuple[str, SqlType], ...]) -> ObjectReader:
+def _reader(name: str, time: str, unwrap: str, wanted: tuple[tuple[str, SqlType], ...]) -> ObjectReader:
     """Compile a set of columns once, not once a chunk."""
-    return ObjectReader(Wanted(time, dict(wanted), OBJECTS.get(name)))
+    return ObjectReader(Wanted(time, dict(wanted), OBJECTS.get(name), unwrap))

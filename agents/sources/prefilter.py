@@ -108,16 +108,23 @@ def _any(column: str, jobs: Sequence[Sequence[str]]) -> pl.Expr:
     )
 
 
-def json_escape(data: bytes, literals: Sequence[Sequence[str]]) -> str | None:
+def json_escape(data: bytes, literals: Sequence[Sequence[str]], *, nested: bool = False) -> str | None:
     """Return the beginning of the escapes in which one of these texts can hide in JSON lines, None if there are none.
 
     Every character can be written as a number; some have, or need, a short escape.
+
+    Args:
+        data: the lines.
+        literals: as for `Prefilter`.
+        nested: the texts may stand in objects that are texts themselves, where backslashes are escaped, too.
     """
     if not all(map(any, literals)) or b"\\" not in data:  # a job that wants every line needs no look
         return None
     letters = set("".join(word for words in literals for word in words))
     if letters & set('"\\/\b\f\n\r\t'):
         return "\\"
+    if nested:
+        return "\\u" if b"\\u" in data else None
     # Going from backslash to backslash is ten times faster than looking for two bytes, while there are few of them.
     place = -2
     for _ in range(_BACKSLASHES_MAX):

@@ -294,3 +294,13 @@ def test_a_format_with_a_name_says_how_to_read_the_names_that_lines_have(tmp_pat
     with pytest.raises(JobSpecError, match=r"columns of caddy; `--format json --time ts` has the lines' own"):
         evaluate(job(query), [str(tmp_path / "e.json")], "caddy")
     assert evaluate(job(query), [str(tmp_path / "e.json")], "json").frame.rows() == [("/a", 1)]
+
+
+def test_paths_lead_into_texts_that_are_objects(tmp_path: Path) -> None:
+    logs = [json.dumps({"status": 200 + n % 2}) + "\n" for n in range(5)] + ["starting\n"]
+    lines = [{"log": log, "time": f"2026-11-26T09:00:0{n}Z"} for n, log in enumerate(logs)]
+    (tmp_path / "e.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    query = "SELECT log.status, count(*) AS n FROM e WHERE log.status IS NOT NULL GROUP BY 1 ORDER BY 1"
+    outcome = evaluate(job(query), [str(tmp_path / "e.json")], "json", time="time", unwrap="log")
+    assert outcome.frame.rows() == [(200, 3), (201, 2)]
+    assert outcome.counters.parsed == 6
