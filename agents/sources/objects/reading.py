@@ -16,8 +16,19 @@ from elf.agents.sources.objects.values import unescaped
 DEPTH_MAX = 200
 _SPACES = re.compile(rb"[ \t\r]*")
 _PLAIN = rb'[^"\\\x00-\x1f]*'
-_TEXT = re.compile(rb'"' + _PLAIN + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + rb")*")
-_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_OPEN_TEXT = rb'"' + _PLAIN + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + rb")*"
+_DIGITS = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_TEXT, _NUMBER = re.compile(_OPEN_TEXT), re.compile(_DIGITS)
+#: The usual member at once: its name without escapes, its value, if it is no object or array, and what ends it.
+_MEMBER = re.compile(
+    rb'"('
+    + _PLAIN
+    + rb')"[ \t\r]*:[ \t\r]*('
+    + _OPEN_TEXT
+    + rb'"|'
+    + _DIGITS
+    + rb"|true|false|null)[ \t\r]*([,}])[ \t\r]*"
+)
 #: What may be read of a number that is none.
 _BROKEN_NUMBER = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:\.(?:[0-9]+(?:[eE][+-]?)?)?|[eE][+-]?)?)?")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -140,6 +151,13 @@ class _Reading:
         at, index = behind, 0
         while True:
             child: int | None = None
+            if is_object and (usual := _MEMBER.match(self._line, at)) is not None:
+                if node is not None and (child := node.members.get(usual[1])) is not None:
+                    self._put(self._nodes[child], *usual.span(2))
+                if usual[3] == end:
+                    return usual.end(3)
+                at = usual.end()
+                continue
             if is_object:
                 name, at = self._name(at)
                 child = None if node is None else node.members.get(name)
@@ -165,14 +183,29 @@ class _Reading:
 
     def _value(self, at: int, node: Node | None, depth: int) -> int:
         """Read a value; returns where it ends."""
-        if node is not None:
-            # Of an object that comes twice, what was found the first time is not there.
-            self.slots[node.first : node.end] = [None] * (node.end - node.first)
         first = self._line[at : at + 1]
-        end = self._container(at, node, depth) if first in (b"{", b"[") else self._scalar(at, first)
-        if node is not None and node.slot >= 0:
-            self.slots[node.slot] = Found(at, end, first == b'"' and b"\\" in self._line[at:end])
+        if first not in (b"{", b"["):
+            end = self._scalar(at, first)
+            if node is not None:
+                self._put(node, at, end)
+            return end
+        if node is None:
+            return self._container(at, None, depth)
+        self._forget(node)
+        end = self._container(at, node, depth)
+        if node.slot >= 0:
+            self.slots[node.slot] = Found(at, end, has_escapes=False)
         return end
+
+    def _forget(self, node: Node) -> None:
+        """Of an object that comes twice, what was found the first time is not there."""
+        self.slots[node.first : node.end] = [None] * (node.end - node.first)
+
+    def _put(self, node: Node, at: int, end: int) -> None:
+        """Take a value that is no object or array."""
+        self._forget(node)
+        if node.slot >= 0:
+            self.slots[node.slot] = Found(at, end, self._line.startswith(b'"', at) and b"\\" in self._line[at:end])
 
     def _scalar(self, at: int, first: bytes) -> int:
         if first == b'"':

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_series_equal
 
+from elf.agents.language.types import SqlType
 from elf.agents.sources.native import DISTINCT_MAX, ObjectKernels, Spans, built_for_objects
 from elf.agents.sources.objects.frames import ObjectReader, Wanted
 from elf.agents.sources.objects.program import compiled, decoded, encoded
@@ -242,3 +244,24 @@ def test_arguments_that_do_not_fit_together() -> None:
     for place, argument in wrong:
         with pytest.raises((ValueError, BufferError), match=r"\w"):
             kernels().read_objects(*[*fitting[:place], argument, *fitting[place + 1 :]])
+
+
+TYPED = dict(zip(COLUMNS, (*SqlType, SqlType.STRING, SqlType.DOUBLE), strict=False))
+
+
+@settings(max_examples=100)
+@given(RANDOM)
+def test_columns_of_all_types(rng: random.Random) -> None:
+    data = lines(rng, rng.choice((3, 30, 600)))
+    block, ends = block_of(data)
+    unwrap = rng.choice(("", "a"))
+    found, expected = (
+        ObjectReader(Wanted("ts", TYPED, unwrap=unwrap), who).read(block, 0, ends, _iso)
+        for who in (kernels(), ObjectTwin())
+    )
+    for one, other in zip(found.columns, expected.columns, strict=True):
+        assert_series_equal(one, other)
+    assert {name: rows.tolist() for name, rows in found.mistyped.items()} == {
+        name: rows.tolist() for name, rows in expected.mistyped.items()
+    }
+    assert (found.times.tolist(), found.misfits.tolist()) == (expected.times.tolist(), expected.misfits.tolist())
