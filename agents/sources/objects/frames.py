@@ -13,7 +13,6 @@ import polars as pl
 from elf.agents.language.paths import Step, column_of, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow, event_time
-from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
 from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
@@ -191,6 +190,9 @@ class _Columns:
 
     def _of_uri(self, name: str, values: Values) -> pl.Series:
         """Make the column of the paths, or of the queries, of addresses."""
+        # Not loaded where nobody reads a format of objects that has a name.
+        from elf.agents.sources.layouts.twin import Twin
+
         layouts = built() or Twin()
         offsets, valid = np.empty(self._rows + 1, np.int64), arrow.bitmap(self._rows)
         texts, _ = self._kernels.object_texts(*values, offsets, valid)
