@@ -29,6 +29,7 @@ from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer
 from elf.agents.sources.inputs import Input, Inputs, find_inputs
+from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.misfits import NO_OBJECTS, advice
 from elf.agents.worker.poison import insert_whatever, parse_whatever
 from elf.cbt.schema import INTERVAL
@@ -69,6 +70,7 @@ def evaluate(
     columns: Mapping[str, SqlType] | None = None,
     time: str = "ts",
     zone: zoneinfo.ZoneInfo | None = None,
+    unwrap: str = "",
 ) -> Outcome:
     """Run a job once over files. O(lines + windows * keys).
 
@@ -79,6 +81,7 @@ def evaluate(
         columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
         time: JSON field with the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is.
+        unwrap: JSON field with texts that are objects themselves.
 
     Raises:
         JobError: no file matches, or one that is named cannot be read.
@@ -87,7 +90,7 @@ def evaluate(
         ConfigError: the format is none of ours.
     """
     found = inputs if isinstance(inputs, Inputs) else find_inputs(inputs)
-    parser = make_format(format, time=time, zone=zone)
+    parser = make_format(format, time=time, zone=zone, unwrap=unwrap)
     # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
     functions = Runners(None)
     plan = compile_job(definition, _types(definition, parser, columns or {}, found.files), functions.admit)
@@ -206,7 +209,12 @@ def _types(
             if parser.columns is None and not fields:
                 raise JobError(f"{NO_OBJECTS} --format, such as combined")
             message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
-            raise refused(read[name], message, "or declare its type with --columns or under [columns]")
+            hint = "or declare its type with --columns or under [columns]"
+            if isinstance(parser, JsonLines) and parser.columns is not None:
+                hint = (
+                    f"these are the columns of {parser.name}; `--format json --time {parser.time}` has the lines' own"
+                )
+            raise refused(read[name], message, hint)
     return known
 
 

@@ -67,7 +67,7 @@ def source_format(
         assert recognised is not None
         formats, time = list(recognised.formats), recognised.time or time
     try:
-        return make_format(formats, time=time, zone=source_zone(source), now_ms=now_ms)
+        return make_format(formats, time=time, zone=source_zone(source), now_ms=now_ms, unwrap=source.unwrap)
     except ConfigError as error:
         raise ConfigError(f"sources.{name}.format: {error}") from None
 

@@ -17,6 +17,7 @@ from elf.agents.language.aggregate_facts import AGGREGATES
 from elf.agents.language.dialect import parse_statement, refused
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.language.last_result import Last, is_last, take_last
+from elf.agents.language.nested import fold_paths
 
 #: The event time column that every source has.
 TIME_COLUMN = "ts"
@@ -119,6 +120,7 @@ def parse_query(text: str) -> Query:
     tree = select_of(text)
     check_clauses(tree, _CLAUSES, "the job language")
     source, qualifiers = _source(tree)
+    fold_paths(tree, qualifiers)
     groups, window = _groups(tree)
     items = items_of(tree)
     last = take_last(tree, qualifiers, frozenset(item.name.lower() for item in items))

@@ -93,7 +93,7 @@ class RowScope:
         if is_window_field(node):
             raise refused(node, f"window.{node.name} is not known before grouping")
         if node.table and (node.table.lower() not in self._qualifiers or node.args.get("db")):
-            raise refused(node, f"{node.sql(dialect='spark')} names no column", "nested fields are not in the language")
+            raise refused(node, f"{node.sql(dialect='spark')} names no column")
         name = node.name
         if name.lower() == TIME_COLUMN:
             return Value(pl.col(TIME_COLUMN).cast(pl.Datetime("us")), SqlType.TIMESTAMP, node)

@@ -122,10 +122,12 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     path: str = ""
     #: json, a name of docs/FORMATS.md, or a pasted nginx log_format / Apache LogFormat line; of several the first that
     #: fits a line is its own. "auto": what the first lines are found to be. Unless set: json where columns are
-    #: declared, else auto.
+    #: declared or a field is unwrapped, else auto.
     format: str | list[str] = ""
     #: JSON field that holds the event time. Unless set: ts, or what auto finds.
     time: str = ""
+    #: Field of JSON lines with a text that is a JSON object itself, which paths lead into: of "log", log.status.
+    unwrap: str = ""
     #: Zone of times that do not say theirs, such as "Europe/Berlin"; empty: UTC if this machine's is.
     time_zone: str = ""
     #: Where a file that was never read begins: "beginning" (its backlog counts) or "end".
@@ -137,7 +139,7 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         if not self.format:
-            msgspec.structs.force_setattr(self, "format", "json" if self.columns else AUTO)
+            msgspec.structs.force_setattr(self, "format", "json" if self.columns or self.unwrap else AUTO)
         if self.start not in ("beginning", "end"):
             raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
 

@@ -183,7 +183,7 @@ class Object(NamedTuple):
     has_parts: bool = False
 
 
-OBJECTS = {
+OBJECT_WRAPPERS = {
     "docker": Object("log", "time", {"stream": "stream"}, has_parts=True),
     "journald": Object(
         "MESSAGE",

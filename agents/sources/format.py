@@ -13,9 +13,11 @@ from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrier
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
+from elf.agents.sources.json_lines import JSON, JsonLines, iso_times
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
+from elf.agents.sources.objects.frames import TimesOf
+from elf.agents.sources.objects.named import OBJECTS, object_name
 from elf.agents.sources.times.notations import NO_TIME
 
 
@@ -96,36 +98,41 @@ def make_format(
     time: str = "ts",
     zone: zoneinfo.ZoneInfo | None = None,
     now_ms: Callable[[], int] = wall_clock_ms,
+    unwrap: str = "",
 ) -> Format:
     """Make the format that a configuration names or pastes.
 
     Args:
-        spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
-            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation. Of
-            several but `json` the first that fits a line is its own.
+        spec: a name of `elf.agents.sources.catalogue` or `elf.agents.sources.objects.named`, `json`, a wrapper and one
+            of these (`cri+combined`), or a layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`,
+            or one in our notation. Of several with layouts the first that fits a line is its own.
         time: for json, csv, ltsv and logfmt, the field that holds the event time.
         zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
+        unwrap: for json, the field with texts that are objects themselves.
 
     Raises:
         ConfigError: the text is none of these; it says what would be right.
     """
     specs = [spec] if isinstance(spec, str) else list(spec)
-    if specs == ["json"]:
-        return JsonLines(time, _json_times(zone, now_ms))
+    names = [object_name(each) for each in specs]
+    if unwrap and specs != [JSON]:
+        raise ConfigError("only lines of the format json can have a field to unwrap")
+    if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
+        return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON, unwrap)
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, WRAPPERS, canonical
+    from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
-    alone = [name for name in map(canonical, specs) if name in ("json", *HEADED, *PAIRS)]
+    kinds = [name or canonical(each) for each, name in zip(specs, names, strict=True)]
+    alone = [each for each, kind in zip(specs, kinds, strict=True) if kind in (JSON, *OBJECTS, *HEADED, *PAIRS)]
     if alone and len(specs) > 1:
-        raise ConfigError(
-            f"{alone[0]} does not go together with other formats: a source of lines of both has to be two"
-        )
+        said = "does not go together with other formats: a source of lines of both has to be two"
+        raise ConfigError(f"{alone[0]} {said}")
     if alone:
         from elf.agents.sources.headed.named import headed_lines, pair_lines
 
-        return (headed_lines if alone[0] in HEADED else pair_lines)(alone[0], time, zone, now_ms)
+        return (headed_lines if kinds[0] in HEADED else pair_lines)(kinds[0], time, zone, now_ms)
     if len(specs) == 1:
         from elf.agents.sources.wrapped.named import is_wrapped, wrapped_lines
 
@@ -139,9 +146,10 @@ def make_format(
             )
     for each in specs:
         if not is_known(each):
-            known = ["json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS]
+            known = [JSON, *OBJECTS, *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS]
+            near = did_you_mean(nearest(each, known))
             raise ConfigError(
-                f"unknown format {each!r}{did_you_mean(nearest(each, known))}; use json, "
-                "combined, another of docs/FORMATS.md, or paste an nginx log_format or Apache LogFormat line"
+                f"unknown format {each!r}{near}; use json, combined, another of docs/FORMATS.md, or paste an nginx "
+                "log_format or Apache LogFormat line"
             )
     return layout_lines(specs, zone, now_ms)

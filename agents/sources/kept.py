@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from elf.agents.sources.counters import Oddities
-from elf.agents.sources.lines import Ends
+from elf.agents.sources.lines import Ends, cuts, line_ends, valid_utf8
 
 
 class Section(NamedTuple):
@@ -36,6 +36,7 @@ class Kept(msgspec.Struct, frozen=True):
         oddities: what was repaired in any of them.
         headers: how many others are headers.
         sections: of formats with headers: which of the lines are below which; all of them are in one.
+        is_utf8: the lines are known to be valid UTF-8.
     """
 
     data: bytes
@@ -45,6 +46,7 @@ class Kept(msgspec.Struct, frozen=True):
     oddities: Oddities = Oddities()
     headers: int = 0
     sections: tuple[Section, ...] = ()
+    is_utf8: bool = False
 
     @classmethod
     def whole(cls, line: bytes) -> Kept:
@@ -61,6 +63,29 @@ class Kept(msgspec.Struct, frozen=True):
     def memory_bytes(self) -> int:
         """Bytes of these lines."""
         return len(self.data) + sum(map(len, self.huge))
+
+    def parts(self, size: int) -> Iterator[tuple[int, Ends]]:
+        """Yield the lines in parts, at least one, of so many bytes and the rest of a line.
+
+        Returns:
+            Of each part where its first line begins, and where its newlines are.
+        """
+        places = cuts(self.ends, size).tolist() if len(self.ends) else [0, 0]
+        for first, last in itertools.pairwise(places):
+            yield int(self.ends[first - 1]) + 1 if first else 0, self.ends[first:last]
+
+    def blocks(self, size: int) -> Iterator[tuple[bytes, Ends]]:
+        """Yield the lines in blocks of their own, as `parts` does, and where in each its newlines are. O(bytes)."""
+        for begin, places in self.parts(size):
+            yield self.data[begin : int(places[-1]) + 1 if len(places) else 0], places - begin
+
+    def repaired(self) -> Kept:
+        """Return the same lines in valid UTF-8; what was none is counted."""
+        data, bad_encoding = (self.data, 0) if self.is_utf8 else valid_utf8(self.data)
+        if not bad_encoding:
+            return self
+        odd = self.oddities + Oddities(bad_encoding=bad_encoding)
+        return Kept(data, line_ends(data), self.huge, self.filtered, odd, is_utf8=True)
 
     def halves(self) -> tuple[Kept, Kept]:
         """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
@@ -92,6 +117,7 @@ def joined(parts: Sequence[Kept]) -> Kept:
         sections=_merged(section for part in parts for section in part.sections or (Section(b"", len(part.ends)),))
         if any(part.sections for part in parts)
         else (),
+        is_utf8=all(part.is_utf8 for part in parts),
     )
 
 

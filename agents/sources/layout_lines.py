@@ -8,9 +8,8 @@ Values are as logged: `\xHH` and `\"` stay escaped. "-" is null, except for `byt
 from __future__ import annotations
 
 import contextlib
-import itertools
 import zoneinfo
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +23,13 @@ from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit, reason
 from elf.agents.sources.layouts.reading import read_line
-from elf.agents.sources.lines import Ends, clean, cuts, line_ends, valid_utf8
+from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.times.zones import UTC, to_utc, with_years
 
 #: Bytes of lines that are taken apart at a time: what is made of them stays near the processor.
-_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 4 << 20
 
 
 class Times(NamedTuple):
@@ -96,7 +95,7 @@ class LayoutLines:
         rejects, oddities, parts = Rejects(), lines.oddities, []
         mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
         first = 0
-        for block, ends in blocks_of(lines):
+        for block, ends in lines.blocks(BLOCK_BYTES):
             events, odd, unfit = self._events(block, ends, wanted, rejects, numbers, first)
             first += len(ends)
             parts.append(events)
@@ -195,14 +194,3 @@ class LayoutLines:
         for number in kept:
             rejects.add(block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])], reasons[number])
         rejects.add_count(count - len(kept))
-
-
-def blocks_of(lines: Kept) -> Iterator[tuple[bytes, Ends]]:
-    """Yield lines in blocks, at least one, and where in each its newlines are."""
-    if not len(lines.ends):
-        yield b"", lines.ends
-        return
-    places = cuts(lines.ends, _BLOCK_BYTES).tolist()
-    for first, last in itertools.pairwise(places):
-        begin, end = int(lines.ends[first - 1]) + 1 if first else 0, int(lines.ends[last - 1]) + 1
-        yield lines.data[begin:end], lines.ends[first:last] - begin

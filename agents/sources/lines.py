@@ -7,8 +7,6 @@ passes over it: memory traffic is what parsing at this speed waits for.
 
 from __future__ import annotations
 
-import contextlib
-
 import msgspec
 import nanoarrow
 import numpy as np
@@ -16,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from elf.agents.sources.counters import Oddities
+from elf.agents.sources.native import SweepKernels, built_for_sweeps
 
 #: Longest line that is parsed whole. Longer ones are cut here (and flagged): a line of 100 MB must not end the agent.
 LINE_BYTES_MAX = 1 << 20
@@ -26,6 +25,9 @@ _WORDS_BYTES = 64
 #: multiple of the above.
 _SCAN_BYTES = 2 << 20
 
+#: Lines are mostly longer than this.
+_USUAL_LINE_BYTES = 64
+
 #: Polars looks at text in pieces of at least so many bytes: a column of one row would be copied again and again.
 PIECE_BYTES = 1 << 20
 
@@ -35,6 +37,7 @@ _LAST_ODD = 13
 
 
 Ends = npt.NDArray[np.int64]
+_KERNELS = built_for_sweeps()
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -45,7 +48,8 @@ class Lines(msgspec.Struct, frozen=True):
         ends: where in the data each line's newline is.
         huge: the huge ones.
         oddities: what was repaired.
-        having: which lines have the word that was looked for; None if it was not: then nobody looked at the encoding.
+        having: which lines have the word that was looked for; None if it was not.
+        is_utf8: the lines are known to be valid UTF-8.
     """
 
     data: bytes
@@ -53,6 +57,7 @@ class Lines(msgspec.Struct, frozen=True):
     huge: tuple[bytes, ...] = ()
     oddities: Oddities = Oddities()
     having: Ends | None = None
+    is_utf8: bool = False
 
 
 def clean(chunk: bytes, word: str = "") -> Lines:
@@ -64,10 +69,10 @@ def clean(chunk: bytes, word: str = "") -> Lines:
     """
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
-    ends = _places(chunk, _LAST_ODD, b"\n")
-    if ends is None or not _are_plain(chunk, ends):
+    ends, is_utf8 = _plain_ends(chunk)
+    if ends is None:
         return _repaired(chunk)
-    return Lines(chunk, ends, having=_having(chunk, ends, word) if word and chunk else None)
+    return Lines(chunk, ends, is_utf8=is_utf8, having=_having(chunk, ends, word) if word and chunk else None)
 
 
 def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
@@ -82,12 +87,24 @@ def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
     return np.searchsorted(ends, np.concatenate(places))
 
 
+def _plain_ends(chunk: bytes) -> tuple[Ends | None, bool]:
+    """Return where lines end that need no repair, but maybe of their encoding; None if some may need one.
+
+    Also tells whether the encoding is known to need none.
+    """
+    if _KERNELS is not None:
+        ends, is_plain, is_utf8 = _swept(_KERNELS, chunk)
+        return (ends if is_plain else None), is_utf8
+    places = _places(chunk, _LAST_ODD, b"\n")
+    return (places if places is not None and _are_plain(chunk, places) else None), False
+
+
 def _are_plain(chunk: bytes, ends: Ends) -> bool:
     """Tell whether lines without NUL and carriage returns have no byte order marks either, and none is huge."""
     if not ends.size:
         return True
     first = ends[:-1] + 1
-    marked = chunk.startswith(_BOM) or bool((np.frombuffer(chunk, np.uint8)[first] == _BOM[0]).any())
+    marked = chunk[0] == _BOM[0] or bool((np.frombuffer(chunk, np.uint8)[first] == _BOM[0]).any())
     return not marked and max(int(ends[0]), int((ends[1:] - first).max(initial=0))) <= LINE_BYTES_MAX
 
 
@@ -140,8 +157,7 @@ def _cut(line: bytes) -> bytes:
 
 def valid_utf8(data: bytes) -> tuple[bytes, int]:
     """Replace invalid UTF-8 by U+FFFD; returns the text and the number of lines that had some."""
-    with contextlib.suppress(UnicodeDecodeError):
-        data.decode()
+    if _is_utf8(data):
         return data, 0
     repaired = data.decode("utf-8", "replace").encode()
     # No repair adds or removes a newline, so the lines still correspond.
@@ -149,8 +165,22 @@ def valid_utf8(data: bytes) -> tuple[bytes, int]:
     return repaired, sum(before != after for before, after in pairs)
 
 
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    if _KERNELS is not None:
+        return _KERNELS.is_utf8(data)
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def line_ends(data: bytes) -> Ends:
     """Return the places of all newlines, ascending."""
+    if _KERNELS is not None:
+        return _swept(_KERNELS, data)[0]
     places = _places(data, 10)
     assert places is not None
     return places
@@ -174,6 +204,17 @@ def _places(data: bytes, last: int, only: bytes = b"") -> Ends | None:
             return None
         places.append(found + begin)
     return np.concatenate(places) if places else np.empty(0, dtype=np.int64)
+
+
+def _swept(kernels: SweepKernels, data: bytes) -> tuple[Ends, bool, bool]:
+    """Return the places of all newlines, whether the lines are plain, and whether they are valid UTF-8."""
+    ends = np.empty(len(data) // _USUAL_LINE_BYTES + 1, np.int64)
+    count, is_plain, is_utf8 = kernels.sweep(data, LINE_BYTES_MAX, ends)
+    if count > len(ends):
+        ends = np.empty(count, np.int64)
+        kernels.sweep(data, LINE_BYTES_MAX, ends)
+    # A copy lets the room go that was not needed.
+    return ends if count == len(ends) else ends[:count].copy(), is_plain, is_utf8
 
 
 def _flagged(flags: npt.NDArray[np.bool_]) -> Ends:

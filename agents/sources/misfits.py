@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.format import Format, make_format, parse_chunk
-from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.json_lines import NO_COLUMN, JsonLines
 from elf.agents.sources.times.zones import UTC
 
 #: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
@@ -81,6 +81,9 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
         return "no line before them names their columns"
     if reason == "header":
         return f"the header above them is none that {format.name!r} can be read by"
+    if reason.startswith(NO_COLUMN):
+        lacks = reason.removeprefix(NO_COLUMN)
+        return f"these lines are not those of {format.name}: they have no {lacks}; read them with {format_option} json"
     if reason == "line_too_long":
         return "they are longer than 1 MiB"
     # Only here: agents without access logs do without them.

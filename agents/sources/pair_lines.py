@@ -6,16 +6,17 @@ Values are texts, typed as those of JSON are. A line that has no valid time is r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from elf.agents.language.types import SqlType
+from elf.agents.sources import arrow
 from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects, together
 from elf.agents.sources.kept import Kept
-from elf.agents.sources.layout_lines import LayoutLines, blocks_of
-from elf.agents.sources.layouts.columns import gathered
+from elf.agents.sources.layout_lines import BLOCK_BYTES, LayoutLines
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field
 from elf.agents.sources.layouts.misfit import Misfit, reason
@@ -68,7 +69,7 @@ class PairLines:
         """
         rejects = Rejects()
         parts, first = list[Parsed](), 0
-        for block, ends in blocks_of(lines):
+        for block, ends in lines.blocks(BLOCK_BYTES):
             part, own = self._events(block, ends, wanted, rejects)
             parts.append(part)
             if numbers is not None:
@@ -158,7 +159,7 @@ class PairLines:
         return ms, ambiguous
 
     def _texts(self, name: str, block: bytes, spans: Spans) -> pl.Series:
-        texts, data = gathered(self._kernels, name, block, spans)
+        texts, data = arrow.texts_and_bytes(name, len(spans), partial(self._kernels.gather, block, spans))
         if self._style is not Style.LOGFMT or b"\\" not in data:
             return texts
         # What is between quotes has escapes, what is not has a backslash as it is.

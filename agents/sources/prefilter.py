@@ -48,7 +48,7 @@ class Prefilter:
     def keep(self, lines: Lines) -> Kept:
         """Keep the lines that some job may want. Where others are skipped, invalid UTF-8 is found, and repaired."""
         if not self.active:
-            return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities)
+            return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities, is_utf8=lines.is_utf8)
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
         longest = [max(words, key=len) for words in self._jobs]
         if lines.having is not None:
@@ -69,6 +69,7 @@ class Prefilter:
             huge=lines.huge,
             filtered=lines.ends.size - wanted.len(),
             oddities=lines.oddities + Oddities(bad_encoding=bad_encoding),
+            is_utf8=True,
         )
 
 
@@ -107,16 +108,23 @@ def _any(column: str, jobs: Sequence[Sequence[str]]) -> pl.Expr:
     )
 
 
-def json_escape(data: bytes, literals: Sequence[Sequence[str]]) -> str | None:
+def json_escape(data: bytes, literals: Sequence[Sequence[str]], *, nested: bool = False) -> str | None:
     """Return the beginning of the escapes in which one of these texts can hide in JSON lines, None if there are none.
 
     Every character can be written as a number; some have, or need, a short escape.
+
+    Args:
+        data: the lines.
+        literals: as for `Prefilter`.
+        nested: the texts may stand in objects that are texts themselves, where backslashes are escaped, too.
     """
     if not all(map(any, literals)) or b"\\" not in data:  # a job that wants every line needs no look
         return None
     letters = set("".join(word for words in literals for word in words))
     if letters & set('"\\/\b\f\n\r\t'):
         return "\\"
+    if nested:
+        return "\\u" if b"\\u" in data else None
     # Going from backslash to backslash is ten times faster than looking for two bytes, while there are few of them.
     place = -2
     for _ in range(_BACKSLASHES_MAX):

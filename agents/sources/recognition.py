@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, SIGNED, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
+from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.fields import TIME_FIELD, TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
 
@@ -104,10 +105,12 @@ def _lines(sample: bytes) -> list[bytes]:
 
 def _names(lines: Sequence[bytes]) -> list[str]:
     """Name every format that lines may have but JSON, in every wrapper, too."""
-    wrappers = [*WRAPPERS, *(OBJECTS if _are_objects(lines) else ())]
+    are_objects = _are_objects(lines)
+    wrappers = [*WRAPPERS, *(OBJECT_WRAPPERS if are_objects else ())]
     inner = [*(name for name, each in LAYOUTS.items() if not each.twin), *PAIRS]
     inner += [JSON] if any(b"{" in line for line in lines) else []
-    return [*LAYOUTS, *(f"{wrapper}+{name}" for wrapper in wrappers for name in inner), *wrappers, *HEADED, *PAIRS]
+    named = [*(OBJECTS if are_objects else ()), *LAYOUTS]
+    return [*named, *(f"{wrapper}+{name}" for wrapper in wrappers for name in inner), *wrappers, *HEADED, *PAIRS]
 
 
 def _fits(format: Format, lines: Sequence[bytes]) -> int:
@@ -148,7 +151,7 @@ def _rank(guess: Guess) -> tuple[int, int]:
     """Rank by how many lines fit; then a line in a wrapper is more than a line, and a line more than an object."""
     if guess.names[0] in _GENERAL:
         return guess.fits, 0
-    if guess.names[0] in (*WRAPPERS, *OBJECTS):
+    if guess.names[0] in (*WRAPPERS, *OBJECT_WRAPPERS):
         return guess.fits, 1
     if guess.names[0] in SIGNED:
         return guess.fits, 4

@@ -263,7 +263,7 @@ class _Check:
         zone = named_zone(source.time_zone) if source.time_zone else None
 
         def make(_: str = "") -> Format:
-            return make_format(source.format, time=source.time_field, zone=zone)
+            return make_format(source.format, time=source.time_field, zone=zone, unwrap=source.unwrap)
 
         self._call((*path, "format"), make, "")
         return make().columns

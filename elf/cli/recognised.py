@@ -18,10 +18,11 @@ _TIME = "ts"
 
 
 class Reading(NamedTuple):
-    """What lines are read as: formats, and of JSON the field with the event time."""
+    """What lines are read as: formats, and of JSON the fields with the event time, and with texts that are objects."""
 
     formats: Sequence[str]
     time: str
+    unwrap: str = ""
 
 
 def zone_of(name: str) -> zoneinfo.ZoneInfo | None:
@@ -37,7 +38,7 @@ def zone_of(name: str) -> zoneinfo.ZoneInfo | None:
 def format_of(reading: Reading, zone: zoneinfo.ZoneInfo | None) -> Format:
     """Make a format; raises BadRequestError for what is a setting of a source elsewhere, and here an option."""
     try:
-        return make_format(reading.formats, time=reading.time, zone=zone)
+        return make_format(reading.formats, time=reading.time, zone=zone, unwrap=reading.unwrap)
     except ConfigError as error:
         raise BadRequestError(f"--format: {error}") from None
 

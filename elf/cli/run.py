@@ -50,6 +50,7 @@ def run(
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Of times that do not say theirs: Europe/Berlin, UTC.")
     ] = "",
+    unwrap: Annotated[str, typer.Option(metavar="FIELD", help="JSON field whose text is an object, too.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Run a job once over files and print its rows; no agent, no cluster.
@@ -63,21 +64,23 @@ def run(
     with loading():
         from elf.agents.oneshot import evaluate, parse_columns
         from elf.agents.sources.inputs import find_inputs
+        from elf.agents.sources.json_lines import JSON
         from elf.cli.recognised import Reading, format_of, reading_of, zone_of
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
     zone = zone_of(time_zone)
-    if formats:
-        format_of(Reading(formats, time or "ts"), zone)
+    if formats or unwrap:
+        format_of(Reading(formats or [JSON], time or "ts", unwrap), zone)
     file, text = written(job)
     with explained(file, text=text):
         definition = load_job(file, text)
         found = find_inputs(inputs)
-        reading = reading_of(found.files, formats, time)
+        reading = reading_of(found.files, formats or ([JSON] if unwrap else None), time)._replace(unwrap=unwrap)
         format_of(reading, zone)
-        outcome = evaluate(definition, found, reading.formats, parse_columns(columns or ""), reading.time, zone)
+        types = parse_columns(columns or "")
+        outcome = evaluate(definition, found, reading.formats, types, reading.time, zone, unwrap)
     _show(outcome, wants_json(as_json))
     _say(outcome)
     fails_on_all = outcome.failed and outcome.failed == outcome.counters.parsed

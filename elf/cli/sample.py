@@ -108,18 +108,44 @@ def _show(format: Format, shown: _Line, as_json: bool) -> None:
             for field, begin, end in of_fields.taken_apart(line, shown.carried)
         ]
     else:
-        import msgspec
-
         names = ("column", "value")
-        from elf.agents.sources.wrapped_lines import WrappedLines
-
-        row = format.fields_of(line) if isinstance(format, WrappedLines) else msgspec.json.decode(line)
-        rows = [(name, msgspec.json.encode(value).decode()) for name, value in row.items()]
+        rows = _columns(format, line)
     if wants_json(as_json):
         for row in rows:
             print_json(dict(zip(names, row, strict=True)))
     else:
         console().print(table_of(names, rows))
+
+
+def _columns(format: Format, line: bytes) -> list[tuple[str | int, ...]]:
+    """Return the columns of an object and their values: those that a format declares, or all paths to single values."""
+    import msgspec
+
+    from elf.agents.language.paths import Step, column_of
+    from elf.agents.sources.format import parse_chunk
+    from elf.agents.sources.wrapped_lines import WrappedLines
+
+    if isinstance(format, WrappedLines):
+        return [(name, msgspec.json.encode(value).decode()) for name, value in format.fields_of(line).items()]
+    if format.columns is not None:
+        row = parse_chunk(format, line, format.columns).events.drop("ts").row(0, named=True)
+        return [(name, msgspec.json.encode(value).decode()) for name, value in row.items()]
+    rows = list[tuple[str | int, ...]]()
+
+    def walk(steps: tuple[Step, ...], value: object) -> None:
+        if isinstance(value, dict) and value:
+            for name, inner in value.items():
+                walk((*steps, name), inner)
+        elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+            walk((*steps, 0), value[0])
+        else:
+            # At the top a name is itself, whatever is in it.
+            name = str(steps[0]) if len(steps) == 1 else column_of(steps)
+            rows.append((name, msgspec.json.encode(value).decode()))
+
+    for name, value in msgspec.json.decode(line).items():
+        walk((name,), value)
+    return rows
 
 
 def _say_stops(format: Format, lines: list[_Line]) -> None:

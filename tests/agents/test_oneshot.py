@@ -275,3 +275,32 @@ def test_events_may_be_ages_apart(tmp_path: Path) -> None:
     query = "SELECT a, count(*) AS n FROM e GROUP BY a, window(ts, '3 seconds', '1 second')"
     found = evaluate(job(query), [str(tmp_path / "e.json")], "json").frame
     assert found["n"].to_list() == [1] * 6
+
+
+def test_paths_lead_into_objects(tmp_path: Path) -> None:
+    lines = [{"meta": {"at": 1_795_683_600 + n}, "r": {"uri": f"/{n % 2}", "n": [n]}} for n in range(4)]
+    (tmp_path / "e.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    query = "SELECT r.uri, sum(r.n[0]) AS n FROM e WHERE get_json_object(r, '$.n[0]') > 0 GROUP BY r.uri ORDER BY 1"
+    outcome = evaluate(job(query), [str(tmp_path / "e.json")], "json", time="meta.at")
+    assert outcome.frame.rows() == [("/0", 2), ("/1", 4)]
+    with pytest.raises(JobSpecError, match=r"no column 'r\.url'; did you mean 'r\.uri'"):
+        evaluate(job(query.replace("r.uri", "r.url")), [str(tmp_path / "e.json")], "json", time="meta.at")
+
+
+def test_a_format_with_a_name_says_how_to_read_the_names_that_lines_have(tmp_path: Path) -> None:
+    line = {"ts": 1_795_683_600.5, "request": {"method": "GET", "uri": "/a"}}
+    (tmp_path / "e.json").write_text(json.dumps(line) + "\n")
+    query = "SELECT request.uri, count(*) AS n FROM e GROUP BY 1"
+    with pytest.raises(JobSpecError, match=r"columns of caddy; `--format json --time ts` has the lines' own"):
+        evaluate(job(query), [str(tmp_path / "e.json")], "caddy")
+    assert evaluate(job(query), [str(tmp_path / "e.json")], "json").frame.rows() == [("/a", 1)]
+
+
+def test_paths_lead_into_texts_that_are_objects(tmp_path: Path) -> None:
+    logs = [json.dumps({"status": 200 + n % 2}) + "\n" for n in range(5)] + ["starting\n"]
+    lines = [{"log": log, "time": f"2026-11-26T09:00:0{n}Z"} for n, log in enumerate(logs)]
+    (tmp_path / "e.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    query = "SELECT log.status, count(*) AS n FROM e WHERE log.status IS NOT NULL GROUP BY 1 ORDER BY 1"
+    outcome = evaluate(job(query), [str(tmp_path / "e.json")], "json", time="time", unwrap="log")
+    assert outcome.frame.rows() == [(200, 3), (201, 2)]
+    assert outcome.counters.parsed == 6

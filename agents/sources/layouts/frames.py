@@ -7,16 +7,16 @@ and, where requests may be absolute, `host` come from `uri`. What a layout has a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-import nanoarrow
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
-from elf.agents.sources.layouts.columns import gathered, imported
+from elf.agents.sources import arrow
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
@@ -190,17 +190,17 @@ class _Columns:
 
     def _numbers(self, name: str, field: Field, spans: Spans) -> tuple[pl.Series, int]:
         """Make a column of numbers; returns it and how many values are beyond what it can hold."""
-        valid = np.empty((self._rows + 7) // 8, np.uint8)
+        valid = arrow.bitmap(self._rows)
         if field.type is SqlType.DOUBLE:
             doubles = np.empty(self._rows, np.float64)
             unfit = self._kernels.decimals(self._block, spans, field.kind is Kind.DURATION, doubles, valid)
-            return imported(name, nanoarrow.float64(), doubles, valid), unfit
+            return arrow.numbers(name, arrow.FLOAT64, doubles, valid), unfit
         integers = np.empty(self._rows, np.int64)
         unfit = self._kernels.integers(self._block, spans, integers, valid)
-        return imported(name, nanoarrow.int64(), integers, valid), unfit
+        return arrow.numbers(name, arrow.INT64, integers, valid), unfit
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
-        texts, data = gathered(self._kernels, name, self._block, spans)
+        texts, data = arrow.texts_and_bytes(name, self._rows, partial(self._kernels.gather, self._block, spans))
         # A value that is not between quotes has none.
         return texts.str.replace_all('""', '"', literal=True) if self._has_cells and b'""' in data else texts
 

@@ -1,7 +1,7 @@
-"""The kernels that take lines apart, in C; without a compiler the twin in Python does their work.
+"""The kernels that take lines apart, in C; without a compiler their twins in Python do their work.
 
-The twin (`elf.agents.sources.layouts.twin`) defines the result, offset for offset. Each kernel lets other threads run
-while it works; they must not change its arguments meanwhile. LINES section 8.
+The twins (`elf.agents.sources.layouts.twin`, `elf.agents.sources.objects.twin`) define the result, offset for offset.
+Each kernel lets other threads run while it works; they must not change its arguments meanwhile. LINES section 8.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ Spans = npt.NDArray[np.int32]
 Bitmap = npt.NDArray[np.uint8]
 #: Lines that fit no layout: number, the layout that got furthest, its step, the byte of the line. Shape (lines, 4).
 Misfits = npt.NDArray[np.int32]
+#: Lines that are no objects: number, why (`elf.agents.sources.objects.reading.Why`), the byte of the line. Shape
+#: (lines, 3).
+Unfit = npt.NDArray[np.int32]
+#: Values of a column that `object_codes` tells apart at most.
+DISTINCT_MAX = 1024
 
 
 class Kernels(Protocol):
@@ -90,9 +95,119 @@ class Kernels(Protocol):
         """Copy texts one after the other; writes where each begins and the last ends. Also tells how many are null."""
 
 
+class ObjectKernels(Protocol):
+    """What reads blocks of lines that are objects of JSON; arguments that do not fit together raise ValueError.
+
+    A block is as for `Kernels`. Spans are of values as they are written, texts with their quotes.
+    """
+
+    def read_objects(
+        self,
+        program: bytes,
+        block: bytes,
+        begin: int,
+        ends: Ends,
+        spans: Sequence[Spans],
+        escaped: npt.NDArray[np.uint8],
+        misfits: Unfit,
+        /,
+    ) -> tuple[int, int]:
+        """Read lines, every byte of them.
+
+        Args:
+            program: as `elf.agents.sources.objects.program.encoded` has it.
+            block: the lines, and maybe others.
+            begin: where the first line begins.
+            ends: of all of them.
+            spans: of each output of the program where its values are; null where a line has none, or JSON null. Room
+                for all lines.
+            escaped: of each output whether any of its values is a text with escapes.
+            misfits: the lines that are no objects; room for all lines.
+
+        Returns:
+            How many lines are objects, in their order, and how many are none.
+        """
+
+    def object_integers(
+        self, block: bytes, spans: Spans, bits: int, out: npt.NDArray[np.int64], valid: Bitmap, /
+    ) -> int:
+        """Read integers of 32 or 64 bits. Returns how many values are none, which are null."""
+
+    def object_decimals(self, block: bytes, spans: Spans, out: npt.NDArray[np.float64], valid: Bitmap, /) -> int:
+        """Read doubles, correctly rounded. Returns how many values are none, which are null."""
+
+    def object_booleans(self, block: bytes, spans: Spans, out: Bitmap, valid: Bitmap, /) -> int:
+        """Read booleans. Returns how many values are none, which are null."""
+
+    def object_times(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], /) -> int:
+        """Read event times in ms: ISO-8601 and epoch numbers. Returns how many values are left, as `NO_TIME`.
+
+        The kernel leaves some values, too, that are times, but not the usual ones.
+        """
+
+    def object_texts(
+        self, block: bytes, spans: Spans, escaped: bool, offsets: npt.NDArray[np.int64], valid: Bitmap, /
+    ) -> tuple[bytes, int]:
+        """Copy texts without quotes and escapes, and other values as they are written; otherwise as `gather`.
+
+        Args:
+            block: the lines.
+            spans: where the values are.
+            escaped: whether any of them may have escapes.
+            offsets: is filled with where each begins and the last one ends.
+            valid: is filled with which there are.
+        """
+
+    def object_codes(
+        self, block: bytes, spans: Spans, codes: npt.NDArray[np.uint32], firsts: Spans, valid: Bitmap, /
+    ) -> tuple[int, int]:
+        """Tell which values are the same, as they are written.
+
+        Args:
+            block: the lines.
+            spans: where the values are.
+            codes: is filled with the number of each row's value.
+            firsts: is filled with where the value of each number is first; room for `DISTINCT_MAX`.
+            valid: is filled with which rows have a value.
+
+        Returns:
+            How many values there are, or -1: more than `DISTINCT_MAX`; and how many rows have none.
+        """
+
+
+class SweepKernels(Protocol):
+    """What looks at chunks as a whole."""
+
+    def sweep(self, chunk: bytes, longest: int, out: Ends, /) -> tuple[int, bool, bool]:
+        """Find the newlines.
+
+        Args:
+            chunk: whole lines.
+            longest: how many bytes lines have at most that are plain.
+            out: is filled with the places of newlines, as many as there is room for.
+
+        Returns:
+            How many there are; whether all lines are plain: without other bytes up to the carriage return, not too
+            long, and none of them begins with the first byte of a byte order mark; and whether it is valid UTF-8.
+        """
+
+    def is_utf8(self, chunk: bytes, /) -> bool:
+        """Tell whether it is valid UTF-8."""
+
+
 def built() -> Kernels | None:
     """Return the kernels in C, if there are any."""
     try:
         return cast(Kernels, importlib.import_module("elf.agents.sources.native._kernels"))
     except ImportError:
         return None
+
+
+def built_for_objects() -> ObjectKernels | None:
+    """Return the kernels in C for objects, if there are any."""
+    return cast(ObjectKernels | None, built())
+
+
+def built_for_sweeps() -> SweepKernels | None:
+    """Return the kernels in C for chunks, if there are any."""
+    return cast(SweepKernels | None, built())

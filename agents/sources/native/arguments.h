@@ -41,4 +41,17 @@ PyObject *py_requests(PyObject *self, PyObject *args);
 PyObject *py_uris(PyObject *self, PyObject *args);
 PyObject *py_gather(PyObject *self, PyObject *args);
 
+/* module_objects.c */
+PyObject *py_read_objects(PyObject *self, PyObject *args);
+PyObject *py_object_integers(PyObject *self, PyObject *args);
+PyObject *py_object_decimals(PyObject *self, PyObject *args);
+PyObject *py_object_booleans(PyObject *self, PyObject *args);
+PyObject *py_object_times(PyObject *self, PyObject *args);
+PyObject *py_object_texts(PyObject *self, PyObject *args);
+PyObject *py_object_codes(PyObject *self, PyObject *args);
+
+/* module_sweep.c */
+PyObject *py_sweep(PyObject *self, PyObject *args);
+PyObject *py_is_utf8(PyObject *self, PyObject *args);
+
 #endif

@@ -104,6 +104,11 @@ int is_integer(const uint8_t *at, const uint8_t *end);
 int is_number(const uint8_t *at, const uint8_t *end);
 int is_duration(const uint8_t *at, const uint8_t *end);
 
+/* Of an `is_integer`; 0: it is beyond 64 bits. */
+int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out);
+/* Of an `is_number`, if one operation rounds it rightly; 0: none does. */
+int read_exactly(const uint8_t *at, const uint8_t *end, double *out);
+
 /* A block of lines. */
 typedef struct {
     const uint8_t *bytes;

@@ -117,6 +117,15 @@ static PyMethodDef methods[] = {
     {"requests", py_requests, METH_VARARGS, NULL},
     {"uris", py_uris, METH_VARARGS, NULL},
     {"gather", py_gather, METH_VARARGS, NULL},
+    {"read_objects", py_read_objects, METH_VARARGS, NULL},
+    {"object_integers", py_object_integers, METH_VARARGS, NULL},
+    {"object_decimals", py_object_decimals, METH_VARARGS, NULL},
+    {"object_booleans", py_object_booleans, METH_VARARGS, NULL},
+    {"object_times", py_object_times, METH_VARARGS, NULL},
+    {"object_texts", py_object_texts, METH_VARARGS, NULL},
+    {"object_codes", py_object_codes, METH_VARARGS, NULL},
+    {"sweep", py_sweep, METH_VARARGS, NULL},
+    {"is_utf8", py_is_utf8, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -89,8 +89,7 @@ static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, uint64_
     return at;
 }
 
-/* Read an integer of 64 bits; 0: it has more. */
-static int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
+int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
 {
     const uint8_t *begin = skip_sign(at, end);
     int is_negative = *at == '-', count = 0;
@@ -155,8 +154,7 @@ static ptrdiff_t exponent_of(const uint8_t *at, const uint8_t *end)
     return is_negative ? -power : power;
 }
 
-/* Read a number that can be rounded rightly in one operation; 0: it cannot. */
-static int read_exactly(const uint8_t *at, const uint8_t *end, double *out)
+int read_exactly(const uint8_t *at, const uint8_t *end, double *out)
 {
     int is_negative = *at == '-', count = 0;
     uint64_t digits = 0;

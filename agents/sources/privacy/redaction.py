@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
+from elf.agents.language.paths import Step, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.privacy.addresses import Anonymiser
@@ -72,6 +73,9 @@ class Redactor:
         self._drop = _with_relatives(settings.drop)
         self._mask = _with_relatives(settings.mask)
         self._addresses: frozenset[str] = frozenset()
+        #: Paths to values in objects that are redacted, which other columns may hold, or be in.
+        self._dropped_paths, self._masked_paths = (_paths(names) for names in (settings.drop, settings.mask))
+        self._address_paths = _paths(settings.ip_columns if settings.ip != "keep" else ())
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":
             self._addresses = IP_COLUMNS | {name.lower() for name in (*settings.ip_columns, *addresses)}
@@ -114,16 +118,28 @@ class Redactor:
         name, dtype = column.name.lower(), column.dtype
         if name == "ts":
             return None
-        if name in self._drop or (dtype != pl.String and (name in self._mask or name in self._addresses)):
+        path = steps_of(name)
+        is_dropped = name in self._drop or _is_related(path, self._dropped_paths)
+        is_masked = name in self._mask or _is_related(path, self._masked_paths)
+        is_address = name in self._addresses or self._is_address(path)
+        # An object that holds an address is no address itself.
+        if is_dropped or _holds(path, self._address_paths) or (dtype != pl.String and (is_masked or is_address)):
             return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, column.len())
         if dtype != pl.String:
             return None
-        if name in self._mask:
+        if is_masked:
             return pl.select(pl.when(column.is_not_null()).then(pl.lit(MASK)).alias(column.name)).to_series()
-        if name in self._addresses:
+        if is_address:
             return self._anonymiser.column(column)
         redacted = self._without_addresses(self._texts(column))
         return None if redacted is column else redacted
+
+    def _is_address(self, path: Sequence[Step]) -> bool:
+        """Tell whether a path of several steps ends at what holds an address: by custom, by name, or as an item."""
+        if not self._addresses or len(path) < 2:
+            return False
+        names = [step for step in path if isinstance(step, str)]
+        return names[-1] in self._addresses or tuple(path) in self._address_paths
 
     def _without_addresses(self, texts: pl.Series) -> pl.Series:
         """Anonymise texts that are an address as a whole, in whichever column; the very same column if none is."""
@@ -151,6 +167,20 @@ class Redactor:
         text = line.decode(errors="replace")
         redacted: str = self._texts(pl.Series([text]))[0]
         return line if redacted == text else redacted.encode()
+
+
+def _paths(names: Collection[str]) -> frozenset[tuple[Step, ...]]:
+    return frozenset(steps_of(name.lower()) for name in names)
+
+
+def _holds(path: Sequence[Step], others: Collection[tuple[Step, ...]]) -> bool:
+    """Tell whether the value of a path holds that of another one."""
+    return any(len(path) < len(other) and other[: len(path)] == tuple(path) for other in others)
+
+
+def _is_related(path: Sequence[Step], others: Collection[tuple[Step, ...]]) -> bool:
+    """Tell whether the value of a path is, holds, or is in that of another one."""
+    return _holds(path, others) or any(tuple(path[: len(other)]) == other for other in others)
 
 
 def _with_relatives(names: Sequence[str]) -> frozenset[str]:

@@ -26,13 +26,15 @@ def event_times(values: Sequence[object], zone: zoneinfo.ZoneInfo | None, now_ms
     """Return event times in ms; `NO_TIME` where a value is none.
 
     Args:
-        values: texts; everything else is no time.
+        values: texts, and whole numbers; everything else is no time.
         zone: of times that do not say theirs; None: those are none.
         now_ms: the clock, for times that do not say the year.
     """
     times = np.full(len(values), NO_TIME)
     found: dict[tuple[bool, bool], tuple[list[int], list[int]]] = {}
     for row, text in enumerate(values):
+        # A number that is neither s nor ms is us or ns, as its digits tell.
+        text = str(text) if type(text) is int else text
         if isinstance(text, str) and (read := _read(text)) is not None:
             ms, needs = read
             rows, read_ms = found.setdefault(needs, ([], []))

@@ -6,13 +6,12 @@ import zoneinfo
 from collections.abc import Callable
 
 from elf.agents.errors import ConfigError
-from elf.agents.sources.catalogue import OBJECTS, PAIRS, WRAPPERS, canonical
+from elf.agents.sources.catalogue import OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
 from elf.agents.sources.format import Format
 from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.named_layouts import layout_lines
 from elf.agents.sources.pair_lines import PairLines
-from elf.agents.sources.wrapped.numbered_json import NumberedJson
 from elf.agents.sources.wrapped.wrappers import LayoutWrapper, ObjectWrapper, Wrapper
 from elf.agents.sources.wrapped_lines import Inner, WrappedLines
 
@@ -23,7 +22,7 @@ _CRI, _CRI_IN_PARTS = "cri", "{ts:time:iso} {stream:stream} {part:part} {message
 def is_wrapped(spec: str) -> bool:
     """Tell whether a format is in a wrapper that is more than a layout around another."""
     head, _, rest = spec.partition("+")
-    return head == _CRI or head in OBJECTS or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
+    return head == _CRI or head in OBJECT_WRAPPERS or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
 
 
 def wrapped_lines(
@@ -49,11 +48,11 @@ def wrapped_lines(
     inner = _inner(head, make(rest, time)) if rest else None
     direct = None
     wrapper: Wrapper
-    if head in OBJECTS:
-        named = OBJECTS[head]
+    if head in OBJECT_WRAPPERS:
+        named = OBJECT_WRAPPERS[head]
         objects = make("json", named.time)
         assert isinstance(objects, JsonLines)
-        wrapper = ObjectWrapper(NumberedJson(objects), named.text, named.fields, has_parts=named.has_parts)
+        wrapper = ObjectWrapper(objects, named.text, named.fields, has_parts=named.has_parts)
     else:
         text = _CRI_IN_PARTS if head == _CRI else WRAPPERS[head]
         wrapper = LayoutWrapper(layout_lines([text], zone, now_ms), has_part=head == _CRI)
@@ -62,8 +61,6 @@ def wrapped_lines(
 
 
 def _inner(head: str, format: Format) -> Inner:
-    if isinstance(format, JsonLines):
-        return NumberedJson(format)
-    if isinstance(format, LayoutLines | PairLines):
+    if isinstance(format, JsonLines | LayoutLines | PairLines):
         return format
     raise ConfigError(f"{format.name} cannot stand in lines of {head}: its lines do not stand for themselves")

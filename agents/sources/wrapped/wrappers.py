@@ -16,12 +16,12 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_values import without_lone_surrogates
+from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import Ends, valid_utf8
+from elf.agents.sources.objects.values import without_lone_surrogates
 from elf.agents.sources.wrapped.begun import BegunParts, Part
-from elf.agents.sources.wrapped.numbered_json import NumberedJson
 from elf.agents.sources.wrapped.records import Bools
 
 MESSAGE, PART, STREAM = "message", "part", "stream"
@@ -123,7 +123,7 @@ class ObjectWrapper:
     ends_itself = True
     has_nulls = False
 
-    def __init__(self, reader: NumberedJson, text: str, fields: Mapping[str, str], *, has_parts: bool) -> None:
+    def __init__(self, reader: JsonLines, text: str, fields: Mapping[str, str], *, has_parts: bool) -> None:
         self._reader = reader
         self._text = text
         self._fields = fields

@@ -92,7 +92,7 @@ def test_a_wrong_format_is_said_once_with_what_would_be_right(site: Site, caplog
     assert site.pump.rejecting.trouble == (
         f"3 of 3 lines of {site.folder}/a.log, read as 'json', are rejected: these lines are no JSON objects; say what "
         "they are with --format (format under [sources.clicks]), such as combined "
-        f"(one of them: {shown!r}, reason: json: not an object)"
+        f"(one of them: {shown!r}, reason: json: not an object (byte 0))"
     )
     assert warnings(caplog) == [
         f"source clicks: {site.pump.rejecting.trouble}; results lack these lines, and say so",

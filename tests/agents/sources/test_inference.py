@@ -41,6 +41,19 @@ def test_one_value_of_the_sample_makes_a_column_wider(values: list[str], kind: S
     assert infer_columns(sample, ["v"]).columns == {"v": kind}
 
 
+def test_paths_have_the_types_of_the_values_they_lead_to() -> None:
+    sample = b'{"a":{"b":1,"c":[{"d":true}]},"a.c":"x"}\n{"a":{"b":2.5},"a.b":null}\n{"a":7}\n'
+    inferred = infer_columns(sample, ["a", "a.b", "a.c[0].d", "a['c'][0]['d']", "a.c", "a.x", "a[0]"])
+    assert inferred.columns == {
+        "a": SqlType.STRING,
+        "a.b": SqlType.BIGINT,
+        "a.c[0].d": SqlType.BOOLEAN,
+        "a['c'][0]['d']": SqlType.BOOLEAN,
+        "a.c": SqlType.STRING,
+    }
+    assert "no column 'a.x'" in inferred.missing["a.x"] and "a[0]" in inferred.missing
+
+
 def test_what_is_not_found_has_a_reason() -> None:
     missing = infer_columns(SAMPLE, ["empty", "mixde"]).missing
     assert "null in all 2 lines" in missing["empty"]

@@ -15,7 +15,7 @@ import pytest
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources import layout_lines
-from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECTS, PAIRS, WRAPPERS
+from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS
 from elf.agents.sources.counters import REJECTS_MAX, Counters, Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
@@ -83,7 +83,7 @@ def test_combined_takes_no_line_of_another_format_but_as_that_reads_it() -> None
 
 def test_the_catalogue_is_that_of_the_descriptions() -> None:
     assert set(LAYOUTS) == set(layouts())
-    assert {"json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS} <= set(formats())
+    assert {"json", *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS} <= set(formats())
     for name, entry in layouts().items():
         assert len(LAYOUTS[name].layouts) == len(entry["layouts"])
         assert LAYOUTS[name].absolute == entry["absolute_requests"]
@@ -332,4 +332,4 @@ def test_what_is_no_format_says_what_would_be(text: str, reason: str) -> None:
 def test_the_documents_name_every_format_kind_and_notation() -> None:
     text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
     named = set(re.findall(r"`([\w-]+)`", text))
-    assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECTS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
+    assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named

@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import random
 import zlib
 from unittest.mock import patch
 
@@ -88,3 +89,58 @@ def test_huge_lines_are_taken_out_and_cut_at_a_character() -> None:
     assert lines.data == longest + b"a\n" + longest
     assert lines.huge == (b"x" * (LINE_BYTES_MAX - 1),) * 2
     assert lines.oddities == Oddities(truncated=2)
+
+
+@pytest.mark.parametrize("size", [5, 100, 5_000])
+def test_kernels_and_numpy_find_the_same_lines(size: int) -> None:
+    rng = random.Random(size)
+    alphabet = (
+        *[b"x"] * 30,
+        b"\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"\t",
+        b"\xef\xbb\xbf",
+        "é€😀".encode(),
+        b"\xff",
+        b"\xed\xa0\x80",
+    )
+    for common in (32, 35, 40) * 30:
+        chunk = b"".join(rng.choice(alphabet[:common]) for _ in range(rng.randint(0, size))) + b"\n"
+        found = lines_module._plain_ends(chunk)[0], lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
+        with patch.object(lines_module, "_KERNELS", None):
+            expected = lines_module._plain_ends(chunk)[0], lines_module.line_ends(chunk), lines_module._is_utf8(chunk)
+        assert lines_module._KERNELS is not None
+        for one, other in zip(found[:2], expected[:2], strict=True):
+            assert (one is None) == (other is None)
+            assert one is None or (other is not None and one.tolist() == other.tolist())
+        assert found[2] == expected[2] == lines_module._plain_ends(chunk)[1]
+
+
+def test_short_lines_and_the_longest_are_plain() -> None:
+    for chunk, plain in (
+        (b"\n" * 70_000, True),
+        (b"x" * LINE_BYTES_MAX + b"\n", True),
+        (b"x" * LINE_BYTES_MAX + b"x\n", False),
+    ):
+        assert (lines_module._plain_ends(chunk)[0] is not None) == plain
+        assert len(line_ends(chunk)) == chunk.count(b"\n")
+
+
+@pytest.mark.parametrize("text", ["é", "€", "😀", "\ud7ff", "\ue000", "\U0010ffff"])
+def test_valid_utf8_is_what_python_says(text: str) -> None:
+    whole = text.encode()
+    for at in range(40):
+        for damaged in (whole, whole[:-1], whole[1:], whole[:1] + whole, whole.replace(whole[:1], b"\xc1")):
+            data = b"a" * at + damaged + b"\xc3\xa9" * 3 + b"b"
+            assert lines_module._is_utf8(data) == _is_valid(data), data
+            assert lines_module._plain_ends(data * 3)[1] == _is_valid(data * 3)
+
+
+def _is_valid(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -48,3 +48,23 @@ def test_what_is_nothing_known_is_said_with_where_it_stops(tmp_path: Path) -> No
     assert (result.exit_code, result.stdout) == (2, "")
     assert "of no format that has a name" in result.stderr
     assert run("sample", log, "--format", "combined").exit_code == 1
+
+
+CADDY = '{"ts":1795683600.5,"request":{"method":"GET","uri":"/a?b","headers":{"X":["y"]}},"status":200,"user_id":""}\n'
+
+
+def test_objects_show_paths_into_them(tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(CADDY)
+    result = run("sample", log, "--format", "json")
+    columns = [json.loads(row)["column"] for row in result.stdout.splitlines()]
+    assert columns == ["ts", "request.method", "request.uri", "request.headers.X", "status", "user_id"]
+
+
+def test_objects_of_a_format_with_a_name_show_its_columns(tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(CADDY)
+    result = run("sample", log)
+    fields = {row["column"]: row["value"] for row in map(json.loads, result.stdout.splitlines())}
+    assert (fields["uri"], fields["path"], fields["status"], fields["remote_user"]) == ('"/a?b"', '"/a"', "200", "null")
+    assert "read as caddy: 1 of 1 lines" in result.stderr and 'format = "caddy"' in result.stderr

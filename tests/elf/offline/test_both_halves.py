@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
+from elf.agents.archive.archive import Archive
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.functions.registry import function_names
+from elf.agents.language.types import SqlType
+from elf.agents.sources.format import parse_chunk
+from elf.agents.sources.json_lines import JsonLines
 from elf.offline.expressions import FUNCTIONS
 from examples.demo.clicks import START_MS
+from tests.elf.offline.conftest import Shop
 from tests.elf.offline.verify.master import verify
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
 
-    from tests.elf.offline.conftest import Shop
+    from pyspark.sql import SparkSession
 
 Result = dict[str, Any]
 WINDOW = (START_MS + 20_000, START_MS + 80_000)
@@ -75,6 +81,30 @@ def test_columns_that_a_definition_does_not_list_are_taken_as_stored(spark: Spar
     definition, result = publish(shop, QUERIES[0])
     bare = Definition(name="both", creator="shop", source="clicks", query=definition.query)
     assert verify(bare, shop.folders, [result]).agrees
+
+
+PATHS = {"request.uri": "STRING", "request.headers['User-Agent'][0]": "STRING", "request.bytes": "BIGINT"}
+
+
+@pytest.mark.parametrize("bytes_sent", ["request.bytes", "request['bytes']", "`request.bytes`"])
+def test_paths_are_columns_of_the_archive(spark: SparkSession, tmp_path: Path, bytes_sent: str) -> None:
+    """The text that agents run is the text that Spark runs, however it writes a path."""
+    requests = [{"uri": f"/{n % 7}", "headers": {"User-Agent": [f"a{n % 3}"]}, "bytes": n} for n in range(1_000)]
+    rows = [{"ts": START_MS + 100 * n, "request": request} for n, request in enumerate(requests)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    events = parse_chunk(JsonLines(), lines, {name: SqlType.parse(kind) for name, kind in PATHS.items()}).events
+    archive = Archive(tmp_path, "clicks", "web-1", rows_max=2_000)
+    archive.append(events)
+    archive.prepare(0)
+    archive.commit(0)
+    query = f"""SELECT request.uri, get_json_object(request, '$.headers[\\'User-Agent\\'][0]') AS agent, count(*) AS n,
+        sum({bytes_sent}) AS bytes FROM clicks WHERE clicks.request.uri <> '/3'
+        GROUP BY request.uri, request.headers['User-Agent'][0], {SLIDING} HAVING sum(request.bytes) > 10 ORDER BY 4"""
+    definition, result = publish(Shop([tmp_path], events, PATHS), query)
+    assert [column["name"] for column in result["columns"]] == ["uri", "agent", "n", "bytes"]
+    report = verify(definition, [tmp_path], [result])
+    assert len(result["rows"]) == 18
+    assert report.agrees, report.to_dict()
 
 
 def test_the_planner_calls_every_function_of_the_job_language() -> None:

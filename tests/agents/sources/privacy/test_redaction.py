@@ -128,3 +128,36 @@ def test_texts_that_redaction_makes_are_not_asked_of_lines() -> None:
     plain, strict = Redactor(PrivacySection()), Redactor(PrivacySection(ip="prefix"))
     assert plain.literals([["token=***", "POST"], ["GET"]]) == [["POST"], ["GET"]]
     assert strict.literals([["10.1.2.0"]]) == []
+
+
+def _columns(settings: PrivacySection, **columns: str) -> dict[str, str | None]:
+    frame = pl.DataFrame({name.replace("__", "."): [text] for name, text in columns.items()})
+    return Redactor(settings).events(frame).row(0, named=True)
+
+
+def test_what_is_left_out_of_an_object_is_left_out_of_all_that_holds_it_or_is_in_it() -> None:
+    whole = '{"user":{"name":"bob"}}'
+    for named in ("request.user", "REQUEST['User']"):
+        found = _columns(
+            PrivacySection(drop=[named]), request=whole, request__user="{}", request__user__name="bob", request__uri="/"
+        )
+        assert found == {"request": None, "request.user": None, "request.user.name": None, "request.uri": "/"}
+    found = _columns(PrivacySection(mask=["request"]), request=whole, request__user__name="bob", requests="/")
+    assert found == {"request": MASK, "request.user.name": MASK, "requests": "/"}
+
+
+def test_addresses_in_objects_are_known_by_the_last_name_of_their_path() -> None:
+    settings = PrivacySection(ip="prefix", ip_columns=["request.peer"])
+    found = _columns(
+        settings,
+        request__client_ip="192.0.2.77",
+        request__peer="198.51.100.9",
+        request='{"peer":"198.51.100.9"}',
+        a="b",
+    )
+    assert found == {
+        "request.client_ip": "192.0.2.0",
+        "request.peer": "198.51.100.0",
+        "request": None,  # an object that holds an address is none itself
+        "a": "b",
+    }

@@ -38,7 +38,8 @@ def test_an_hour_that_comes_twice_is_the_first_one_and_counted() -> None:
 def test_clocks_may_be_set_at_any_minute() -> None:
     """St. John's: at one minute past midnight, 2008-11-02 00:01 became 2008-11-01 23:01."""
     midnight = (datetime.datetime(2008, 11, 2) - EPOCH) // MS
-    found = to_utc(np.array([midnight, midnight + 60_000 - 1, midnight + 60_000]), zoneinfo.ZoneInfo("America/St_Johns"))
+    times = np.array([midnight, midnight + 60_000 - 1, midnight + 60_000])
+    found = to_utc(times, zoneinfo.ZoneInfo("America/St_Johns"))
     hours = [(ms - midnight) / 3_600_000 for ms in found.ms.tolist()]
     assert hours[0] == 2.5 and found.ambiguous == 2
     assert hours[2] == pytest.approx(3.5 + 1 / 60), "once more by the new offset"
