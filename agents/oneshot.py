@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from elf.agents.completeness.overflows import Overflows
 from elf.agents.errors import JobError, did_you_mean, nearest
 from elf.agents.extensions.signed.runners import Runners
 from elf.agents.intake.batches import Gathered, Gathering, events_of
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.language.dialect import refused
+from elf.agents.language.instants import instant
 from elf.agents.language.iteration import check_size
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
@@ -56,6 +58,8 @@ class Outcome:
     failed: int = 0
     #: Values that do not fit their columns' types, by column: the column's type, and how many are null for it.
     mistyped: Mapping[str, tuple[SqlType, int]] = field(default_factory=dict)
+    #: Values that are NULL, for they do not fit into their types: by window, and of a job without windows, of all time.
+    overflows: Sequence[tuple[str, Overflows]] = ()
 
 
 def evaluate(
@@ -114,7 +118,8 @@ def _evaluated(plan: Plan, parser: Format, found: Inputs) -> Outcome:
     first = next(iter(rejected.values()), None)
     counters = sum(ends.values(), Counters())
     mistyped = {name: (plan.columns[name], count) for name, count in sorted(oddities.mistyped.items())}
-    return Outcome(_rows(plan, taker.tree.snapshot()), counters, found, first, misfits, failed, mistyped)
+    rows, overflows = _rows(plan, taker.tree.snapshot())
+    return Outcome(rows, counters, found, first, misfits, failed, mistyped, overflows)
 
 
 def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, str] | None) -> str | None:
@@ -205,14 +210,16 @@ def _types(
     return known
 
 
-def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
-    """Evaluate the job over all PAOs: once, or for every window that has some."""
+def _rows(plan: Plan, paos: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[str, Overflows]]]:
+    """Evaluate the job over all PAOs: once, or for every window that has some; and what of that cannot be said."""
     if plan.window is None:
-        return plan.finish(plan.schema.merge_window([paos]), None)
+        rows, overflows = plan.told(plan.schema.merge_window([paos]), None)
+        return rows, [("", overflows)] if overflows.count else []
     size_ms = plan.window.size_ms
     ordered = paos.sort(INTERVAL)
     none = plan.finish(plan.grouped.empty().drop(INTERVAL), (0, size_ms)).head(0)
     results, last, last_end_ms = [_with_bounds(none, 0, 0)], none, None
+    found: list[tuple[str, Overflows]] = []
     for end_ms in _window_ends(plan, ordered):
         start_ms = end_ms - size_ms
         first, until = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
@@ -220,11 +227,14 @@ def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
         if plan.iterating is not None:
             # The window before has no rows if it has no events.
             merged = plan.iterating.regroup(merged, last if last_end_ms == end_ms - plan.window.slide_ms else none)
-        last, last_end_ms = plan.finish(merged, (start_ms, end_ms)), end_ms
+        last, overflows = plan.told(merged, (start_ms, end_ms))
+        last_end_ms = end_ms
+        if overflows.count:
+            found.append((f"{instant(start_ms)}/{instant(end_ms)}", overflows))
         results.append(_with_bounds(last, start_ms, end_ms))
         if plan.iterating is not None:
             check_size(last)
-    return pl.concat(results)
+    return pl.concat(results), found
 
 
 def _with_bounds(rows: pl.DataFrame, start_ms: int, end_ms: int) -> pl.DataFrame:

@@ -87,7 +87,7 @@ def _encode(frame: pl.DataFrame) -> bytes:
 
 
 def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
-    """Decode a block of exactly this schema; O(rows).
+    """Decode a block of exactly this schema, or of one that lacks what releases have added to it; O(rows).
 
     Raises:
         PaoDecodeError: anything about the bytes is not as `encode` of such a frame makes it.
@@ -96,10 +96,15 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         block = _decoder.decode(decompressed(data))
         if block.version != VERSION:
             raise PaoDecodeError(f"block version {block.version!r}, expected {VERSION}")
-        if block.names != list(schema.columns) or len(block.columns) != len(block.names):
+        lacking = schema.added.keys() - set(block.names)
+        known = {name: dtype for name, dtype in schema.columns.items() if name not in lacking}
+        if block.names != list(known) or len(block.columns) != len(block.names):
             raise PaoDecodeError(f"block columns {block.names[:20]!r} are not the job's {list(schema.columns)!r}")
-        pairs = zip(schema.columns.items(), block.columns, strict=True)
+        pairs = zip(known.items(), block.columns, strict=True)
         frame = pl.DataFrame([_decode_column(name, dtype, column, block.height) for (name, dtype), column in pairs])
+        if lacking:
+            states = [pl.lit(schema.added[name], dtype=schema.states[name]).alias(name) for name in lacking]
+            frame = frame.with_columns(states).select(list(schema.columns))
         for name in (INTERVAL, *schema.states):
             if frame[name].null_count():
                 raise PaoDecodeError(f"column {name!r} has nulls")

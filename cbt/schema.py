@@ -51,6 +51,11 @@ class PaoSchema(msgspec.Struct, frozen=True, dict=True):
         return {state: dtype for name, each in self.aggregates for state, dtype in each.states(name).items()}
 
     @functools.cached_property
+    def added(self) -> dict[str, object]:
+        """The states that PAOs of earlier releases do not have, with what stands for them there."""
+        return {state: value for name, each in self.aggregates for state, value in each.added(name).items()}
+
+    @functools.cached_property
     def columns(self) -> dict[str, pl.DataType]:
         """All columns of a PAO frame with their types, in order."""
         return {INTERVAL: pl.Int64(), **dict(self.keys), **self.slots, **self.states}

@@ -14,6 +14,10 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import Lacks
 from elf.agents.completeness.tallies import Counts, most, summed
+from elf.overlay.contract import NEVER
+
+#: A pane's label tells so many runs of changed intervals apart: more than follow each other in an idle time.
+RUNS_MAX = 16
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -43,6 +47,9 @@ class Label(msgspec.Struct, frozen=True):
     misread: int = 0
     #: Values that do not fit their columns' types, and are null.
     mistyped: Counts = ()
+    #: Runs of intervals that changed after the commit, (first, last, times), of a pane that has several intervals; what
+    #: else `revision` counts, all of them changed by. Runs may overlap.
+    changed_in: tuple[tuple[int, int, int], ...] = ()
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -51,6 +58,27 @@ class Label(msgspec.Struct, frozen=True):
     def changed_by(self, edition: int) -> Label:
         """Note which edition of the job changed the pane last."""
         return replace(self, changed=edition)
+
+    def changed_at(self, first: int, last: int, times: int) -> Label:
+        """Note which intervals changed; `times`: how many of the changes that `revision` counts were of no others."""
+        if self.previous + 1 == self.through:
+            return self
+        runs = {(begin, end): count for begin, end, count in self.changed_in}
+        runs[first, last] = runs.get((first, last), 0) + times
+        known = [(begin, end, count) for (begin, end), count in sorted(runs.items())]
+        if len(known) > RUNS_MAX:
+            # Those two that say least of others when they are said in one.
+            at = min(range(1, len(known)), key=lambda at: max(known[at - 1][1], known[at][1]) - known[at - 1][0])
+            (begin, end, count), (_, other_end, other_count) = known[at - 1 : at + 1]
+            known[at - 1 : at + 1] = [(begin, max(end, other_end), count + other_count)]
+        return replace(self, changed_in=tuple(known))
+
+    @property
+    def run(self) -> tuple[int, int]:
+        """The first and the last interval; of a run without a beginning, the first that is known to have changed."""
+        beginless = self.previous == NEVER
+        first = min([self.through, *(first for first, _, _ in self.changed_in)]) if beginless else self.previous + 1
+        return first, self.through
 
     def found(self, agent: str) -> Label:
         """Strike an agent off the missing list: its data has come."""
@@ -69,7 +97,16 @@ class Label(msgspec.Struct, frozen=True):
 
     def within(self, first: int, last: int) -> Label:
         """Return what it says of those of its intervals that lie between two, both included, as far as is known."""
-        return replace(self, void=min(self.through, last) - max(self.previous, first - 1)) if self.is_void else self
+        void = min(self.through, last) - max(self.previous, first - 1) if self.is_void else self.void
+        elsewhere = sum(times for begin, end, times in self.changed_in if end < first or last < begin)
+        if void == self.void and not elsewhere:
+            return self
+        return replace(self, void=void, revision=self.revision - elsewhere)
+
+    def cut(self, previous: int, through: int) -> Label:
+        """Return the label of a part of the pane: of the intervals (previous, through]."""
+        runs = tuple(run for run in self.changed_in if previous < run[1] and run[0] <= through)
+        return replace(self.within(previous + 1, through), previous=previous, through=through, changed_in=runs)
 
     def extended(self, later: Label) -> Label:
         """Join a later commit to this one's pane."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from elf.agents.completeness.label import Label
+from elf.agents.completeness.overflows import NONE, Overflows
 from elf.agents.completeness.tallies import summed
 from elf.agents.errors import IncompleteError
 
@@ -21,7 +24,15 @@ _COUNTS = ("late", "shed", "rejected", "gaps", "void", "revision")
 
 
 def stated(
-    label: Label, gaps: int, names: Callable[[str], str], semantics: str, *, begun: bool, closed: bool, awaited: bool
+    label: Label,
+    gaps: int,
+    names: Callable[[str], str],
+    semantics: str,
+    *,
+    begun: bool,
+    closed: bool,
+    awaited: bool,
+    overflows: Overflows = NONE,
 ) -> Json:
     """Say how complete a result is.
 
@@ -33,10 +44,11 @@ def stated(
         begun: whether it has counted anything.
         closed: whether the window is.
         awaited: it is to be called partial: agents that it lacks may still bring their data.
+        overflows: values that are not in it.
     """
     gaps += label.damaged
     causes = [cause for cause, lacks in (("lines", label.misread), ("types", label.mistyped)) if lacks]
-    lacking = bool(label.missing or label.shed or label.void or gaps or causes)
+    lacking = bool(label.missing or label.shed or label.void or gaps or causes or overflows.count)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness: Json = {
         "expected": label.expected,
@@ -57,6 +69,7 @@ def stated(
         "rejected_of": label.lines if label.rejected else 0,
         "mistyped": dict(label.mistyped),
         "causes": causes,
+        "overflows": msgspec.to_builtins(overflows) if overflows.count else None,
     }
     return completeness | {name: value for name, value in rare.items() if value}
 
@@ -82,11 +95,13 @@ def joined(parts: Sequence[Json]) -> Json:
         "status": min((part["status"] for part in parts), key=_STATUSES.index),
         "semantics": " / ".join(sorted({part["semantics"] for part in parts})),
     }
+    overflows = [msgspec.convert(part["overflows"], Overflows) for part in parts if "overflows" in part]
     rare = {
         "backfilled": max(part.get("backfilled", 0) for part in parts),
         "rejected_of": sum(part.get("rejected_of", 0) for part in parts),
         "mistyped": dict(summed(tuple(part.get("mistyped", {}).items()) for part in parts)),
         "causes": sorted({cause for part in parts for cause in part.get("causes", ())}),
+        "overflows": msgspec.to_builtins(Overflows.joined(overflows)) if overflows else None,
     }
     return known | {name: value for name, value in rare.items() if value}
 
@@ -109,4 +124,6 @@ def require_complete(job: str, completeness: Json) -> None:
         f"{what}: {completeness[what]}" for what in ("shed", "rejected", "gaps", "void") if completeness.get(what)
     ]
     facts += [f"values of {column} that do not fit: {n}" for column, n in completeness.get("mistyped", {}).items()]
+    if "overflows" in completeness:
+        facts += msgspec.convert(completeness["overflows"], Overflows).sentences()
     raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from elf.agents.language.canonical import canonical
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.language.scopes import canonical
 from elf.agents.language.types import SqlType
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from sqlglot import exp
 
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
 from elf.agents.jobs.steps import steps_of
+from elf.agents.language.dialect import written
 from elf.agents.language.last_result import Last, has_last
 from elf.agents.language.own_functions import OwnFunction, fingerprint
 from elf.agents.language.query import Query, columns_read, is_window_field, parse_query
@@ -153,11 +153,6 @@ def _windows(plan: Plan) -> str:
     if plan.window.size_ms == plan.interval_ms:
         return "pane"
     return "difference" if plan.schema.invertible else "merged"
-
-
-def written(node: exp.Expr) -> str:
-    """Write an expression for people, on one line."""
-    return node.sql(dialect="spark", comments=False, normalize_functions=False)
 
 
 def _ddl(dtype: pl.DataType) -> str:

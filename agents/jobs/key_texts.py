@@ -5,13 +5,12 @@ Pure. What is asked for is a value: 7 and 07 are the same number, 1 and 1.0, and
 
 from __future__ import annotations
 
-import datetime
-
 import polars as pl
 
 from elf.agents.errors import JobError
-from elf.agents.jobs.explanation import written
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.dialect import written
+from elf.agents.language.instants import read_day, read_time
 from elf.agents.language.query import is_window_field, parse_query
 from elf.agents.language.sort_keys import by_position
 from elf.agents.language.types import ArrayType, SqlType
@@ -71,10 +70,8 @@ def _value(kind: SqlType, text: str) -> pl.Expr | None:
             # Python takes more than others do.
             return None if "_" in text or text != text.strip() else pl.lit(float(text), dtype=kind.dtype)
         if kind is SqlType.DATE:
-            return pl.lit(datetime.date.fromisoformat(text), dtype=kind.dtype)
-        at = datetime.datetime.fromisoformat(text)
-        naive = at if at.tzinfo is None else at.astimezone(datetime.UTC).replace(tzinfo=None)
-        return pl.lit(naive, dtype=kind.dtype)
+            return pl.lit(read_day(text), dtype=pl.Int32).cast(kind.dtype)
+        return pl.lit(read_time(text), dtype=pl.Int64).cast(kind.dtype)
     except (ValueError, OverflowError):
         return None
 

@@ -16,12 +16,14 @@ import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
+from elf.agents.completeness.overflows import Overflows
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.alike import filter_key, map_key
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
 from elf.agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
 from elf.agents.jobs.shapes import Shape, shape_of
+from elf.agents.jobs.unfit import overflows_of
 from elf.agents.language.combination import Combining, compile_joined
 from elf.agents.language.dialect import refused
 from elf.agents.language.groups import schema_of
@@ -34,7 +36,7 @@ from elf.agents.language.scopes import WINDOW_END, WINDOW_START, RowScope
 from elf.agents.language.sort_keys import sort_rows
 from elf.agents.language.types import ArrayType, SqlType
 from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
-from elf.cbt.folding import finish, nothing
+from elf.cbt.folding import Unfit, finish, nothing
 from elf.cbt.schema import INTERVAL, PaoSchema
 from elf.overlay.interning import interned, interned_items, interned_mapping, interned_text
 
@@ -162,6 +164,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT; see `ranked`."""
         return self._shown(self.ranked(paos, window))
 
+    def told(self, paos: pl.DataFrame, window: tuple[int, int] | None) -> tuple[pl.DataFrame, Overflows]:
+        """Compute the result as `finish` does, with NULL for values that do not fit; returns also whose these are."""
+        ranked, overflows = self.ranked_and_told(paos, window)
+        return self._shown(ranked), overflows
+
     def join(self, parts: Sequence[pl.DataFrame], limit: int | None = None) -> pl.DataFrame:
         """Compute the result from those of parts that have no key in common, as `ranked` makes them.
 
@@ -184,6 +191,19 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         Raises:
             JobError: an aggregate cannot say what it should: an exact sum left its type, a set its bound.
         """
+        ranked, overflows = self.ranked_and_told(paos, window, limit)
+        if overflows.count:
+            raise JobError("; ".join(overflows.sentences()))
+        return ranked
+
+    def ranked_and_told(
+        self, paos: pl.DataFrame, window: tuple[int, int] | None, limit: int | None = None
+    ) -> tuple[pl.DataFrame, Overflows]:
+        """Compute rows as `ranked` does, with NULL for values that do not fit; returns also whose these are.
+
+        Raises:
+            JobError: an aggregate in Python fails.
+        """
         if paos.height == 0 and not self.grouped.keys and self.window is None:
             # The state of an ungrouped query that no event has reached: one row, as in Spark.
             paos = nothing(self.grouped)
@@ -192,9 +212,9 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
             pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
             for name, bound in zip((WINDOW_START, WINDOW_END), bounds, strict=True)
         ]
-        made = self._result
+        made, unfit = self._result, list[Unfit]()
         try:
-            finished = finish(paos, self.grouped)
+            finished = finish(paos, self.grouped, unfit)
         except (AggregateOverflow, AggregateLimit) as error:
             raise JobError(str(error).replace(repr(error.column), repr(made.written[error.column]))) from None
         except UserPaoError as error:
@@ -207,7 +227,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
             *(expr.alias(name) for expr, name in zip(made.results, names, strict=True)),
             *(order.expr.alias(name) for order, name in zip(made.order, sorts, strict=True)),
         )
-        return self._sorted(frame.select(*names, *sorts), limit).collect()
+        overflows = overflows_of(self.definition.query, self.grouped.key_names, made.written, unfit)
+        return self._sorted(frame.select(*names, *sorts), limit).collect(), overflows
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:

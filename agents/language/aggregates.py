@@ -1,13 +1,14 @@
 """The aggregates of the job language: from a call to what is kept of the events, and its type.
 
 Names and types are Spark's; how values are kept and merged is `elf.cbt.aggregates`. Where Spark leaves the answer open,
-it is fixed here: `first` and `last` go by event time, equal times and the ties of `min_by` and `max_by` by the value
-itself, `any_value` is the least, `collect_set` ascends.
+it is fixed here: `first` and `last` go by event time, equal times and the ties of `min_by` and `max_by` by the values
+that all calls of the same order show, so that these are of one event; `any_value` is the least, of several the least
+together; `collect_set` ascends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -19,6 +20,7 @@ from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import Scope, compile_expression
 from elf.agents.language.operators import condition
 from elf.agents.language.query import TIME_COLUMN, aggregate_call
+from elf.agents.language.ties import Tie
 from elf.agents.language.types import ArrayType, SqlType
 from elf.agents.language.values import INTEGRAL, NUMERIC, Untyped, Value
 from elf.cbt.aggregates import aggregate
@@ -50,10 +52,16 @@ class _Call(NamedTuple):
     arguments: list[exp.Expr]
     ignores_nulls: bool
     rows: Scope
+    #: What tells events of equal order apart, if it is more than the value that is shown.
+    ties: Sequence[Tie]
 
     def take(self, index: int) -> Value:
         """Compile an argument that has a type."""
-        value = compile_expression(self.arguments[index], self.rows)
+        return self.typed(self.arguments[index])
+
+    def typed(self, node: exp.Expr) -> Value:
+        """Compile an expression that has a type."""
+        value = compile_expression(node, self.rows)
         if value.type is Untyped.DECIMAL:
             raise decimal_refused(value)
         if value.is_null:
@@ -77,8 +85,13 @@ class _Call(NamedTuple):
         return float(value.constant)
 
 
-def compile_aggregate(node: exp.Expr, rows: Scope) -> Aggregated:
+def compile_aggregate(node: exp.Expr, rows: Scope, ties: Sequence[Tie] = ()) -> Aggregated:
     """Compile a call of an aggregate, with or without FILTER, over raw events.
+
+    Args:
+        node: the call.
+        rows: what names mean.
+        ties: of it among all calls of the query (`Ties`).
 
     Raises:
         JobSpecError: it does not take these arguments.
@@ -104,7 +117,7 @@ def compile_aggregate(node: exp.Expr, rows: Scope) -> Aggregated:
     if ignores_nulls and not fact.skips_nulls:
         raise refused(call, f"{name}() has no IGNORE NULLS")
     try:
-        made = compiler(_Call(name, fact.kind, call, arguments, ignores_nulls, rows))
+        made = compiler(_Call(name, fact.kind, call, arguments, ignores_nulls, rows, ties))
     except ValueError as error:
         raise refused(call, str(error)) from None
     if test is None:
@@ -171,25 +184,36 @@ def _condition(call: _Call) -> Aggregated:
 
 def _any_value(call: _Call) -> Aggregated:
     _flag(call, 1)
-    return _over("any_value", call.take(0))
+    value = call.take(0)
+    if not call.ties:
+        return _over("any_value", value)
+    # Of one event where some event has all of them; no call shows NULL where it need not.
+    nulls = [call.typed(tie.value).expr.is_null() for tie in call.ties]
+    by = pl.when(value.expr.is_not_null()).then(pl.sum_horizontal(nulls).cast(pl.Int32))
+    return _ordered(call, "first_by", value, by, pl.Int32())
 
 
 def _by_time(call: _Call) -> Aggregated:
     value = call.take(0)
     skips = call.ignores_nulls or _flag(call, 1)
     by = pl.when(value.expr.is_not_null()).then(_TIME) if skips else _TIME
-    return _ordered(call.kind, value, by, pl.Datetime("us"))
+    return _ordered(call, call.kind, value, by, pl.Datetime("us"))
 
 
 def _by_value(call: _Call) -> Aggregated:
     by = call.take(1)
-    return _ordered(call.kind, call.take(0), by.expr, _sql(by).dtype)
+    return _ordered(call, call.kind, call.take(0), by.expr, _sql(by).dtype)
 
 
-def _ordered(kind: str, value: Value, by: pl.Expr, by_dtype: pl.DataType) -> Aggregated:
-    dtype = pl.Struct({"by": by_dtype, "value": _sql(value).dtype})
-    pair = pl.struct(by.alias("by"), value.expr.alias("value"))
-    return Aggregated(aggregate(kind, dtype), pair, _sql(value))
+def _ordered(call: _Call, kind: str, value: Value, by: pl.Expr, by_dtype: pl.DataType) -> Aggregated:
+    fields = {"by": (by, by_dtype)}
+    for index, tie in enumerate(call.ties):
+        other = value if tie.is_own else call.typed(tie.value)
+        fields["value" if tie.is_own else f"tie{index}"] = other.expr, _sql(other).dtype
+    fields.setdefault("value", (value.expr, _sql(value).dtype))
+    dtype = pl.Struct({name: kept for name, (_, kept) in fields.items()})
+    row = pl.struct(expr.alias(name) for name, (expr, _) in fields.items())
+    return Aggregated(aggregate(kind, dtype), row, _sql(value))
 
 
 def _approx_count_distinct(call: _Call) -> Aggregated:

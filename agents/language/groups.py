@@ -12,11 +12,12 @@ import polars as pl
 from sqlglot import exp
 
 from elf.agents.language.aggregates import Aggregated
+from elf.agents.language.canonical import canonical
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
 from elf.agents.language.operators import condition
 from elf.agents.language.query import Query, aggregate_call, is_window_field
-from elf.agents.language.scopes import GroupScope, Key, Rows, canonical
+from elf.agents.language.scopes import GroupScope, Key, Rows
 from elf.agents.language.sort_keys import Order, by_position, output_value
 from elf.agents.language.types import ArrayType, SqlType
 from elf.cbt.schema import PaoSchema

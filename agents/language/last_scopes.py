@@ -9,11 +9,12 @@ from sqlglot import exp
 
 from elf.agents.language.aggregate_facts import BY_NAME
 from elf.agents.language.aggregates import Aggregated, compile_aggregate
+from elf.agents.language.canonical import canonical
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
 from elf.agents.language.last_result import LAST_RESULT, has_last, is_last
 from elf.agents.language.query import Query, aggregate_call, is_window_call
-from elf.agents.language.scopes import GroupScope, Key, RowScope, canonical
+from elf.agents.language.scopes import GroupScope, Key, RowScope
 from elf.agents.language.types import ArrayType, SqlType
 from elf.agents.language.values import Untyped, Value
 
@@ -104,7 +105,7 @@ class JoinedGroups(GroupScope):
 
     def _compiled(self, name: str, node: exp.Expr) -> Aggregated:
         if not has_last(node):
-            return compile_aggregate(node, self._joined.events)
+            return compile_aggregate(node, self._joined.events, self._ties.of(node))
         call = aggregate_call(node)
         assert call is not None
         fact = BY_NAME.get(call.name.lower())

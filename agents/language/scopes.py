@@ -11,36 +11,17 @@ from sqlglot import exp
 
 from elf.agents.errors import did_you_mean, nearest
 from elf.agents.language.aggregates import Aggregated, compile_aggregate
+from elf.agents.language.canonical import canonical
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
-from elf.agents.language.last_result import LAST_RESULT, is_last
 from elf.agents.language.own_functions import Call, OwnFunction, called
 from elf.agents.language.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
+from elf.agents.language.ties import Ties
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
 
 #: Columns of the frame that results are computed from: the window's bounds.
 WINDOW_START, WINDOW_END = "w_start", "w_end"
-
-
-def canonical(node: exp.Expr) -> object:
-    """A value equal for expressions that mean the same: names in one case, no parentheses, no qualifiers."""
-    if isinstance(node, exp.Paren):
-        return canonical(node.this)
-    if isinstance(node, exp.Column):
-        of = "window" if is_window_field(node) else LAST_RESULT if is_last(node) else ""
-        return ("column", of, node.name.lower())
-    parts: list[object] = [type(node).__name__]
-    for name, part in sorted(node.args.items()):
-        if part is None or part is False or name in ("_type", "safe", "typed"):
-            continue
-        if isinstance(node, exp.Anonymous) and name == "this":
-            parts.append(str(node.name).lower())
-        elif isinstance(part, list):
-            parts.append(tuple(canonical(each) if isinstance(each, exp.Expr) else each for each in part))
-        else:
-            parts.append((name, canonical(part) if isinstance(part, exp.Expr) else part))
-    return tuple(parts)
 
 
 class Rows(Protocol):
@@ -156,6 +137,7 @@ class GroupScope:
         #: Name -> the call, and how the query writes it, for messages.
         self.calls: dict[str, exp.Expr] = {}
         self.written: dict[str, str] = {}
+        self._ties = Ties.among(query)
         #: Whether output names hide keys (ORDER BY), only fill gaps (HAVING) or are unknown (SELECT).
         self.outputs: str = "hidden"
 
@@ -221,4 +203,4 @@ class GroupScope:
 
     def _compiled(self, name: str, node: exp.Expr) -> Aggregated:
         """Compile an aggregate that goes by a name."""
-        return compile_aggregate(node, self._rows)
+        return compile_aggregate(node, self._rows, self._ties.of(node))

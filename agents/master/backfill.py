@@ -165,18 +165,17 @@ def _spliced(
     for key, label in before.items():
         rest = history.pane(key)
         if label.previous < load.first - 1:
-            left = replace(label, through=load.first - 1)
+            left = label.cut(label.previous, load.first - 1)
             panes[left.through] = left, between(rest, None, load.first - 1)
         if label.through > load.last:
-            panes[label.through] = replace(label, previous=load.last), between(rest, load.last + 1, None)
+            panes[label.through] = label.cut(load.last, label.through), between(rest, load.last + 1, None)
     for key, (label, frame) in panes.items():
         was = before.get(key)
         again = was is not None and holds(known, key) and load.first <= key <= load.last
         if again and was is not None:
             label = replace(label, revision=was.revision)
-            if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
-                frame
-            ):
+            before_it = replace(was, previous=label.previous, changed=label.changed, changed_in=label.changed_in)
+            if before_it != label or not history.pane(key).equals(frame):
                 label = label.revised()
             elif was.previous == label.previous:
                 continue

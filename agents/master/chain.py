@@ -68,6 +68,8 @@ class Chain:
         self._none = pl.DataFrame(schema={name: kind.dtype for name, kind in self.plan.output})
         self._base_rows = self._none if base is None else self._loaded(store)
         self._kept: SortedDict[int, _Outcome] = SortedDict()
+        #: Ends of windows, as far as they were computed, whose results lack values that do not fit into their types.
+        self._lacking: set[int] = set()
         self._filled = _Filled(history.labels, history.pane)
 
     @property
@@ -136,6 +138,15 @@ class Chain:
         """Return the first interval of the windows of the version that counts an interval."""
         return self.versions.at(interval).version.begins
 
+    def lacking(self, end_ms: int, begins: int) -> int:
+        """Return how many results since the base lack values, of those that windows that end later follow from.
+
+        Args:
+            end_ms: until when these windows end, this time included.
+            begins: what was before this interval counts nothing.
+        """
+        return sum(begins * self.plan.interval_ms < each <= end_ms for each in self._lacking)
+
     def _result(self, end_ms: int, for_ms: int) -> pl.DataFrame:
         """Return the result of a window as that which ends at `for_ms` sees it, and keep what is computed."""
         outcome, ends = self._way(end_ms, self._begins(self._intervals(for_ms)[1]), self._is_empty)
@@ -191,7 +202,10 @@ class Chain:
         plan, size_ms = self.plan, self.window[0]
         assert plan.iterating is not None
         try:
-            rows = plan.finish(plan.iterating.regroup(read(*self._intervals(end_ms)), last), (end_ms - size_ms, end_ms))
+            merged = plan.iterating.regroup(read(*self._intervals(end_ms)), last)
+            rows, overflows = plan.told(merged, (end_ms - size_ms, end_ms))
+            if overflows.count:
+                self._lacking.add(end_ms)
             check_size(rows)
         except JobError as error:
             return f"{error} (in the window until {instant(end_ms)}; `elf reset` begins anew)"
@@ -217,14 +231,16 @@ class Chain:
         """Go on with other versions of the job."""
         self.versions = versions
         self._kept.clear()
+        self._lacking.clear()
 
     def touch(self, interval: int) -> None:
         """Forget what rests on an interval, which a commit changes."""
         self._filled.forget()
         for end_ms in list(self._kept.irange(interval * self.plan.interval_ms, inclusive=(False, True))):
             del self._kept[end_ms]
+        self._lacking = {end_ms for end_ms in self._lacking if end_ms <= interval * self.plan.interval_ms}
 
-    def advanced(self, change: Change, horizon: int) -> tuple[int, _Outcome, bool] | None:
+    def advanced(self, change: Change, horizon: int) -> tuple[int, _Outcome, int] | None:
         """Compute the base that there has to be before the panes up to an interval go.
 
         Args:
@@ -232,30 +248,32 @@ class Chain:
             horizon: that interval.
 
         Returns:
-            When its window ends, its rows or why there are none, and whether the chain had to begin anew; None as
-            long as there is none and nothing is lost without one.
+            When its window ends, its rows or why there are none, and what else it lacks: that the chain had to begin
+            anew, results with values that are not there; None as long as there is none and nothing is lost without one.
         """
         window = self.plan.window
         assert window is not None
         end_ms = window.ended_by(horizon * self.plan.interval_ms + window.size_ms)
         if self.base is not None and end_ms <= self.base.end_ms:
-            return self.base.end_ms, self.base.failed or self._base_rows, False
+            return self.base.end_ms, self.base.failed or self._base_rows, 0
         # Nothing of this is kept before it is durable; what is kept already, this commit does not touch.
         read = _Overlay(self._history, self.versions, change)
         begins = self._begins(self._intervals(end_ms)[1])
         # Whatever was asked of this copy before: all of them cut alike.
-        kept = self._kept
+        kept, lacking = self._kept, self._lacking
         self._kept = SortedDict()
+        self._lacking = set()
         outcome, ends = self._way(end_ms, begins, read.is_empty, STEPS_MAX)
         is_cut = len(ends) == STEPS_MAX
         if not is_cut:
             self._kept = kept
+            self._lacking = lacking
             outcome, ends = self._way(end_ms, begins, read.is_empty)
         if self.base is None and not ends and outcome is self._none and not change.expired:
             return None
         for each in reversed(ends):
             outcome = self._step(each, outcome, read)
-        return end_ms, outcome, is_cut
+        return end_ms, outcome, is_cut + self.lacking(end_ms, begins)
 
     def settle(self, base: Base, outcome: _Outcome) -> None:
         """Go on from a base that has become durable."""
@@ -264,6 +282,7 @@ class Chain:
         self._base_rows = self._none if isinstance(outcome, str) else outcome
         for end_ms in list(self._kept.irange(maximum=base.end_ms)):
             del self._kept[end_ms]
+        self._lacking = {end_ms for end_ms in self._lacking if end_ms > base.end_ms}
 
     def packed(self, outcome: _Outcome) -> pl.DataFrame:
         """Return rows as the store keeps them."""

@@ -61,7 +61,7 @@ def advance(
     advanced = chain.advanced(change, horizon)
     if advanced is None:
         return None
-    end_ms, outcome, is_cut = advanced
+    end_ms, outcome, lacking = advanced
     begins = chain.versions.at(end_ms // interval_ms - 1).version.begins
     base = Base(end_ms=end_ms, begins=begins, failed=outcome if isinstance(outcome, str) else "")
     if old is not None and old.begins == begins:
@@ -73,13 +73,13 @@ def advance(
     if parts:
         base = replace(base, label=join([*([base.label] if base.label is not None else []), *parts]))
     forgotten = sum(1 for _, until in gone if until >= begins)
-    base = base.lacking(forgotten + is_cut)
+    base = base.lacking(forgotten + lacking)
     if old is None or (end_ms, begins) != (old.end_ms, old.begins):
         change.made[BASE] = chain.packed(outcome)
     return Advanced(base, outcome)
 
 
-def in_chain(own: Label, whole: Label, base: Base | None, begins: int) -> Label:
+def in_chain(own: Label, whole: Label, base: Base | None, begins: int, lacking: int = 0) -> Label:
     """Return the label of a result: of its window, and of all that its chain rests on.
 
     Args:
@@ -87,10 +87,11 @@ def in_chain(own: Label, whole: Label, base: Base | None, begins: int) -> Label:
         whole: of all panes since the chain began that are retained.
         base: what there is of those that are not.
         begins: the interval that the chain begins with.
+        lacking: results since the base that lack values.
     """
     parts: Sequence[Label] = [whole]
     lacks = 0
     if base is not None and base.begins == begins:
         parts, lacks = [*([base.label] if base.label is not None else []), whole], base.lacks
     label = join([*parts, Label(own.previous, own.through, own.expected, own.missing)])
-    return replace(label, previous=own.previous, damaged=label.damaged + lacks)
+    return replace(label, previous=own.previous, damaged=label.damaged + lacks + lacking)

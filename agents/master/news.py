@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from elf.agents.jobs.versions import Versions
 from elf.agents.language.query import Window
@@ -24,6 +27,15 @@ TOLD_MAX = 1_000
 FORGOTTEN_MAX = 64
 
 
+class _Changed(NamedTuple):
+    """Intervals of a pane, both ends included, that changed after their commit."""
+
+    edition: int
+    key: int
+    first: int
+    last: int
+
+
 class News:
     """What is new of one job.
 
@@ -33,13 +45,15 @@ class News:
         edition: the job's now.
     """
 
-    __slots__ = ("_changed", "_early", "_labels", "versions")
+    __slots__ = ("_changed", "_early", "_kept", "_labels", "versions")
 
     def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
         self.versions = versions
         self._labels = labels
-        #: (edition, key) of panes that changed after their commit, ascending; some are gone or have changed since.
+        #: What changed after its commit, ascending; some panes are gone or have changed since.
         self._changed = self._known()
+        #: How many of these there were when what is gone was last forgotten.
+        self._kept = len(self._changed)
         #: The edition in which what is open was last due.
         self._early = edition
 
@@ -51,15 +65,27 @@ class News:
             edition: the commit's.
             told: runs of intervals, both ends included, that are known only now to lack something.
         """
-        keys = {
-            key
-            for key, label in change.labels.items()
-            if (was := self._labels.get(key)) is not None and label.revision > was.revision
-        }
+        late: dict[int, list[int]] = {}
+        for interval, _ in change.late:
+            for key in self._labels.holding(interval, interval):
+                late.setdefault(key, []).append(interval)
+        # Key -> whether more changes of it than the intervals that late rows are of.
+        changed: dict[int, bool] = {}
+        for key, label in change.labels.items():
+            was = self._labels.get(key)
+            if was is not None and label.revision > was.revision:
+                changed[key] = label != replace(was, revision=was.revision + len(late.get(key, ())))
         for first, last in told:
-            keys.update(list(self._labels.holding(first, last))[-TOLD_MAX:])
-        for key in keys.difference(change.gone):
-            change.labels[key] = (change.labels.get(key) or self._labels[key]).changed_by(edition)
+            changed |= dict.fromkeys(list(self._labels.holding(first, last))[-TOLD_MAX:], True)
+        for key in changed.keys() - set(change.gone):
+            label = before = change.labels.get(key) or self._labels[key]
+            for interval in late.get(key, ()):
+                label = label.changed_at(interval, interval, 1)
+            if changed[key]:
+                label = label.changed_at(*label.run, 0)
+            runs = [(first, last) for first, last, _ in set(label.changed_in).difference(before.changed_in)]
+            change.changed_in[key] = [label.run] if changed[key] or not runs else sorted(runs)
+            change.labels[key] = label.changed_by(edition)
 
     def committed(
         self, change: Change, edition: int, every_ms: int | None, before_ms: int | None, through_ms: int
@@ -73,19 +99,30 @@ class News:
         """Note panes that were loaded from the archive."""
         self._note(change, edition)
 
-    def _known(self) -> list[tuple[int, int]]:
-        return sorted((label.changed, label.through) for label in self._labels.all() if label.changed)
+    def _known(self) -> list[_Changed]:
+        known = (label for label in self._labels.all() if label.changed)
+        return sorted(
+            _Changed(label.changed, label.through, first, last)
+            for label in known
+            for first, last, _ in label.changed_in or [(*label.run, 0)]
+        )
 
     def _note(self, change: Change, edition: int) -> None:
         """Note what has changed in an edition, mostly the newest yet. O(changes), O(panes) now and then."""
-        found = sorted((edition, key) for key, label in change.labels.items() if label.changed == edition)
+        found = sorted(
+            _Changed(edition, key, *run)
+            for key, label in change.labels.items()
+            if label.changed == edition
+            for run in change.changed_in.get(key, [label.run])
+        )
         in_place = not (found and self._changed) or self._changed[-1] < found[0]
         if in_place:
             self._changed += found
         else:
             self._changed = sorted({*self._changed, *found})
-        if len(self._changed) > FORGOTTEN_MAX + 2 * len(self._labels):
+        if len(self._changed) > FORGOTTEN_MAX + 2 * max(self._kept, len(self._labels)):
             self._changed = self._known()
+            self._kept = len(self._changed)
 
     def of(
         self,
@@ -141,11 +178,11 @@ class News:
         Where each result follows from the one before (`iterates`), all later ones have changed, too.
         """
         runs: list[tuple[int, int]] = []
-        for changed, key in self._changed[bisect_left(self._changed, (edition + 1, NEVER)) :]:
-            label = self._labels.get(key)
-            if label is not None and label.changed == changed:
-                first = label.through if label.previous == NEVER else label.previous + 1
-                end_ms = self.versions.end_ms(label.through)
+        for each in self._changed[bisect_left(self._changed, (edition + 1, NEVER)) :]:
+            label = self._labels.get(each.key)
+            # What changed once more is told by that change, but for panes of which it may be another interval.
+            if label is not None and (label.changed == each.edition or label.previous + 1 != label.through):
+                end_ms = self.versions.end_ms(each.last)
                 end_ms = max(end_ms, through_ms) if iterates else end_ms
-                runs.append((self.versions.start_ms(first), end_ms))
+                runs.append((self.versions.start_ms(each.first), end_ms))
         return runs

@@ -8,10 +8,11 @@ import msgspec
 import polars as pl
 
 from elf.agents.completeness.label import Label
+from elf.agents.completeness.overflows import NONE, Overflows
 from elf.agents.completeness.statement import stated
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.json_rows import json_rows
 from elf.agents.wire.positions import Json
-from elf.agents.wire.result import json_rows
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -51,10 +52,12 @@ def completeness_of(
     through_ms: int | None,
     names: Callable[[str], str],
     awaited: bool = False,
+    overflows: Overflows = NONE,
 ) -> Json:
     """Render a label, and the number of gaps that touch the window, as the API has them; a lost pane is a gap.
 
     `awaited`: the job wants results of one side only, and this is one: agents that it lacks may still bring their data.
+    `overflows`: values that the result lacks.
     """
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
     return stated(
@@ -65,6 +68,7 @@ def completeness_of(
         begun=through_ms is not None,
         closed=closed,
         awaited=awaited and (closed or span is None),
+        overflows=overflows,
     )
 
 

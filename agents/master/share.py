@@ -15,6 +15,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label, join_trees
+from elf.agents.completeness.overflows import NONE, Overflows
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.results import Result, Span, completeness_of, result_of
 from elf.agents.wire.positions import Json
@@ -34,6 +35,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         names: agent id -> name, of those that are missing.
         awaited: agents that it lacks may still bring their data, and the job wants such results to say so.
         converged: of a job that reads its last result, whether that is the same.
+        overflows: values that are not in the rows, for they do not fit into their types.
     """
 
     plan: Plan
@@ -46,6 +48,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
     awaited: bool = False
     converged: bool | None = None
+    overflows: Overflows = NONE
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             rows=first.plan.join([each.rows for each in shares if each.rows is not None], limit),
             through_ms=through_ms,
             completeness=completeness_of(
-                first.plan, first.span, label, gaps, through_ms, lambda agent: names.get(agent, agent), first.awaited
+                first.plan,
+                first.span,
+                label,
+                gaps,
+                through_ms,
+                lambda agent: names.get(agent, agent),
+                first.awaited,
+                Overflows.joined([each.overflows for each in shares]),
             ),
             converged=first.converged,
         )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label, join
 from elf.agents.completeness.lacks import Lacks
+from elf.agents.completeness.overflows import NONE
 from elf.agents.completeness.runs import length, within
 from elf.agents.errors import JobError
 from elf.agents.jobs.key_texts import with_first_key
@@ -186,12 +187,15 @@ class Windows:
         paos, label, awaited = merged
         if key is not None:
             paos = with_first_key(plan, paos, key)
+        bounds = None if span is None else (span.start_ms, span.end_ms)
         wanted = version in (None, plan.definition.version)
+        rows, overflows = plan.ranked_and_told(paos, bounds, limit) if wanted else (None, NONE)
         return Share(
             plan=plan,
             edition=edition,
             span=span,
-            rows=plan.ranked(paos, None if span is None else (span.start_ms, span.end_ms), limit) if wanted else None,
+            rows=rows,
+            overflows=overflows,
             label=label,
             gaps=gaps,
             through_ms=through_ms,
@@ -250,7 +254,9 @@ class Windows:
         if chain is not None:
             since = version.begins if not history.labels else max(version.begins, history.labels.oldest())
             whole = self._label(history.labels.joined(since, last), version, version.begins, last)
-            label = in_chain(label, whole, chain.base, version.begins)
+            # Its own values that are not there are told beside the label.
+            lacking = chain.lacking(span.end_ms - 1, version.begins)
+            label = in_chain(label, whole, chain.base, version.begins, lacking)
         return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
 
     def _label(self, labels: Sequence[Label], version: Version, first: int, last: int | None) -> Label:

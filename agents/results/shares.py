@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from elf.agents.completeness.label import Label
+from elf.agents.completeness.overflows import NONE, Overflows
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
@@ -39,6 +40,8 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
     #: Empty, even of columns, where the first part counts the window by another version.
     columns: list[list[Any]]
+    #: Of values that do not fit into their types.
+    overflows: Overflows = NONE
 
     @classmethod
     def of(cls, job: JobRecord, share: Share) -> Shared:
@@ -53,6 +56,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             gaps=share.gaps,
             names=share.names,
             columns=[] if share.rows is None else pack_rows(share.rows),
+            overflows=share.overflows,
         )
 
     def share(self, plan: Plan, *, first: bool) -> Share:
@@ -66,6 +70,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             gaps=self.gaps,
             through_ms=self.through_ms,
             names=self.names,
+            overflows=self.overflows,
         )
 
     @property

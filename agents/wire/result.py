@@ -6,14 +6,14 @@ older client keeps working. Pure.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from elf.agents.language.instants import datetime_of, day_text, read_day, read_time, time_text
+from elf.agents.completeness.overflows import Overflows
+from elf.agents.language.instants import datetime_of
+from elf.agents.language.json_rows import READ, each
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +73,8 @@ class Completeness(msgspec.Struct, frozen=True):
     term: int | msgspec.UnsetType = msgspec.UNSET
     #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
     semantics: str = "exactly-once"
+    #: Values that are not there, for they do not fit into their type, and whose they are; unset if all are.
+    overflows: Overflows | msgspec.UnsetType = msgspec.UNSET
     #: How many of the window's intervals were computed from the agents' archives (`elf backfill`); unset for none.
     backfilled: int | msgspec.UnsetType = msgspec.UNSET
     #: Beside `rejected`: how many lines the agents that rejected them have read meanwhile; unset for none.
@@ -150,57 +152,17 @@ class Result(msgspec.Struct, frozen=True):
             """Times and dates from their numbers, alone or in arrays."""
             if kind.startswith("ARRAY<"):
                 return value.list.eval(typed(pl.element(), _element(kind)))
-            return value.cast({"TIMESTAMP": pl.Datetime("us"), "DATE": pl.Date()}[kind]) if kind in _TIMES else value
+            times = {"TIMESTAMP": pl.Datetime("us"), "DATE": pl.Date()}
+            return value.cast(times[kind]) if kind in times else value
 
         schema = {column.name: dtype(column.type) for column in self.columns}
-        read = {column.name: _READ.get(_element(column.type)) for column in self.columns}
+        read = {column.name: READ.get(_element(column.type)) for column in self.columns}
         texts = {name: reads for name, reads in read.items() if reads is not None}
         rows = self.rows
         if texts:
-            rows = [{**row, **{name: _each(reads, row.get(name)) for name, reads in texts.items()}} for row in rows]
+            rows = [{**row, **{name: each(reads, row.get(name)) for name, reads in texts.items()}} for row in rows]
         frame = pl.DataFrame(rows, schema=schema, strict=False, infer_schema_length=None)
         return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
-
-
-def json_rows(rows: pl.DataFrame) -> list[Row]:
-    """Return the rows of a frame as JSON has them.
-
-    Times (UTC, without a zone) and dates are ISO-8601, numbers that JSON has none for as Spark writes them.
-    """
-    columns = [_json_values(column) for column in rows.get_columns()]
-    return [dict(zip(rows.columns, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _json_values(column: pl.Series) -> list[Any]:
-    import polars as pl
-
-    kind = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
-    if isinstance(kind, pl.Datetime):
-        micros = pl.Datetime("us")
-        in_micros = column.cast(pl.List(micros) if isinstance(column.dtype, pl.List) else micros)
-        return [_each(time_text, value) for value in in_micros.to_physical().to_list()]
-    if kind == pl.Date:
-        return [_each(day_text, value) for value in column.to_physical().to_list()]
-    values = column.to_list()
-    return [_each(_json_number, value) for value in values] if kind.is_float() else values
-
-
-def _each(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Convert a value, or each one of a list."""
-    if isinstance(value, list):
-        return [_each(convert, each) for each in value]
-    return None if value is None else convert(value)
-
-
-def _json_number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-#: What is text in JSON and not in a frame.
-_TIMES = {"TIMESTAMP": read_time, "DATE": read_day}
-_READ: dict[str, Callable[[Any], Any]] = {"DOUBLE": float, **_TIMES}
 
 
 def _element(kind: str) -> str:

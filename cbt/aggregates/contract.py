@@ -127,6 +127,10 @@ class Aggregate(abc.ABC):
         """Name the extra key columns and their types; none for plain aggregates."""
         return {}
 
+    def added(self, name: str) -> dict[str, object]:
+        """The states that PAOs of earlier releases do not have, with what stands there for what is not known."""
+        return {}
+
     @property
     def invertible(self) -> bool:
         """Whether a merged-in PAO can be taken out again, by subtracting its states."""
@@ -139,6 +143,10 @@ class Plain(Aggregate):
     @abc.abstractmethod
     def finish(self, name: str) -> pl.Expr:
         """Compute the final value from the states, row by row."""
+
+    def unfit(self, name: str) -> pl.Expr | None:
+        """Tell of each row why its final value cannot be said, null if it can; None if all can, or `finish` raises."""
+        return None
 
 
 class Slotted(Aggregate):

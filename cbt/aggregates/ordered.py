@@ -2,7 +2,8 @@
 
 The input is a struct with the fields `by` and `value`. Rows without an order key do not count; a null value does, and
 comes before all others. Rows of equal keys are told apart by their values, the least first and the greatest last, so
-the answer does not depend on the order of merging: it is Spark's `min_by(value, struct(by, value))`.
+the answer does not depend on the order of merging: it is Spark's `min_by(value, struct(by, value))`. Further fields,
+before the value or behind it, tell rows apart beside it: aggregates that have the same fields show values of one row.
 """
 
 from __future__ import annotations
@@ -19,60 +20,74 @@ from elf.cbt.aggregates.physical import greatest, kept, least, less, lowest, phy
 
 @dataclasses.dataclass(frozen=True)
 class _By(Plain):
-    """States `has`, whether there is a row, its key `by`, and its value: `valid` (not null) and `value`."""
+    """States `has`, whether there is a row, its key `by`, and of each value whether it is there, and what it is."""
 
     last: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        fields = [field.name for field in self.dtype.fields] if isinstance(self.dtype, pl.Struct) else None
-        if fields != ["by", "value"]:
+        names = [field.name for field in self.dtype.fields] if isinstance(self.dtype, pl.Struct) else []
+        if names[:1] != ["by"] or names.count("value") != 1:
             raise ValueError(f"{self.kind} takes a struct of by and value, not {self.dtype}")
-        physical(self._by)
-        physical(self.output)
+        for dtype in self._fields.values():
+            physical(dtype)
 
     @property
     def output(self) -> pl.DataType:
         """The value's type."""
-        return self._field("value")
+        return self._fields["value"]
 
     @property
-    def _by(self) -> pl.DataType:
-        return self._field("by")
-
-    def _field(self, name: str) -> pl.DataType:
+    def _fields(self) -> dict[str, pl.DataType]:
+        """What rows are told apart by: the key, then the values."""
         assert isinstance(self.dtype, pl.Struct)
-        found = next(field.dtype for field in self.dtype.fields if field.name == name)
-        return found() if isinstance(found, type) else found
+        return {
+            field.name: field.dtype() if isinstance(field.dtype, type) else field.dtype for field in self.dtype.fields
+        }
+
+    @property
+    def _values(self) -> list[tuple[str, pl.DataType]]:
+        return list(self._fields.items())[1:]
 
     def states(self, name: str) -> dict[str, pl.DataType]:
-        """Two flags, a key and a value."""
-        return {
-            f"{name}_has": pl.Boolean(),
-            f"{name}_by": physical(self._by),
-            f"{name}_valid": pl.Boolean(),
-            f"{name}_value": physical(self.output),
-        }
+        """Two columns for the key and two for each value."""
+        states: dict[str, pl.DataType] = {f"{name}_has": pl.Boolean(), f"{name}_by": physical(self._fields["by"])}
+        for field, dtype in self._values:
+            states[_valid(name, field)] = pl.Boolean()
+            states[f"{name}_{field}"] = physical(dtype)
+        return states
 
     def identity(self, name: str) -> dict[str, object]:
         """No row."""
-        return dict(zip(self.states(name), (False, lowest(self._by), False, lowest(self.output)), strict=True))
+        nothing: list[object] = [False, lowest(self._fields["by"])]
+        for _, dtype in self._values:
+            nothing += [False, lowest(dtype)]
+        return dict(zip(self.states(name), nothing, strict=True))
+
+    def added(self, name: str) -> dict[str, object]:
+        """What tells rows apart beside the value: null, if it is not known."""
+        others = [field for field, _ in self._values if field != "value"]
+        states = [state for field in others for state in (_valid(name, field), f"{name}_{field}")]
+        return {state: value for state, value in self.identity(name).items() if state in states}
 
     def create(self, name: str, value: pl.Expr | None) -> list[pl.Expr]:
         """Find the group's first or last row."""
         if value is None:
             raise ValueError(f"{self.kind} needs an input column")
-        by = kept(value.struct.field("by"), self._by)
-        values = kept(value.struct.field("value"), self.output)
-        found = greatest(by, self._by) if self.last else least(by)
-        candidates = values.filter(by == found)
-        if self.last:
-            chosen = greatest(candidates, self.output)
-            valid = chosen.is_not_null()
-        else:
-            valid = (by.count() > 0) & ~((by == found) & values.is_null()).any()
-            chosen = pl.when(valid).then(least(candidates))
+        by_dtype = self._fields["by"]
+        by = kept(value.struct.field("by"), by_dtype)
+        found = greatest(by, by_dtype) if self.last else least(by)
+        states, rows = [by.count() > 0, found], by == found
+        for field, dtype in self._values:
+            values = kept(value.struct.field(field), dtype)
+            if self.last:
+                chosen = greatest(values.filter(rows), dtype)
+                valid = chosen.is_not_null()
+            else:
+                valid = (by.count() > 0) & ~(rows & values.is_null()).any()
+                chosen = pl.when(valid).then(least(values.filter(rows)))
+            states += [valid, chosen]
+            rows = rows & values.eq_missing(chosen)
         nothing = self.identity(name)
-        states = (by.count() > 0, found, valid, chosen)
         return [
             state.fill_null(pl.lit(nothing[column], dtype=dtype)).alias(column)
             for state, (column, dtype) in zip(states, self.states(name).items(), strict=True)
@@ -84,7 +99,7 @@ class _By(Plain):
 
     def finish(self, name: str) -> pl.Expr:
         """NULL where there is no row, or its value is null."""
-        has, _, valid, value = (pl.col(column) for column in self.states(name))
+        has, valid, value = (pl.col(column) for column in (f"{name}_has", _valid(name, "value"), f"{name}_value"))
         return pl.when(has & valid).then(value.cast(self.output))
 
 
@@ -102,6 +117,11 @@ class LastBy(_By):
 
     kind: ClassVar[str] = "last_by"
     last: ClassVar[bool] = True
+
+
+def _valid(name: str, field: str) -> str:
+    """Name the flag that a value is there."""
+    return f"{name}_valid" if field == "value" else f"{name}_{field}_valid"
 
 
 def _earlier(left: States, right: States) -> States:

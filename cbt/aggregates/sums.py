@@ -65,6 +65,10 @@ class Sum(_Totalled):
         """
         return pl.when(pl.col(f"{name}_n") > 0).then(self._total().value(name))
 
+    def unfit(self, name: str) -> pl.Expr | None:
+        """Of integers, a sum that leaves BIGINT."""
+        return self._total().unfit(name)
+
 
 @dataclasses.dataclass(frozen=True)
 class Avg(_Totalled):

@@ -69,6 +69,9 @@ class Total(Protocol):
     def value(self, name: str) -> pl.Expr:
         """The total in the type that sums of the input have."""
 
+    def unfit(self, name: str) -> pl.Expr | None:
+        """Why a total cannot be said in this type, null if it can; None if all can, or `value` raises."""
+
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """The total divided by a count that is not 0."""
 
@@ -92,6 +95,9 @@ class IntegerTotal:
     def value(self, name: str) -> pl.Expr:
         """The sum, BIGINT."""
         return pl.col(f"{name}_sum")
+
+    def unfit(self, name: str) -> None:
+        """Never."""
 
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double."""
@@ -147,6 +153,14 @@ class LimbTotal:
 
         return convert(pl.struct(*self.states(name)), pl.Int64(), joined)
 
+    def unfit(self, name: str) -> pl.Expr | None:
+        """Of integers, what is to be said if the upper limb and what the lower one carries leave 32 bits."""
+        if self.scale is not None:
+            return None
+        low, high = map(pl.col, self.states(name))
+        fits = (high + low // _LIMB).is_between(-(2**31), 2**31 - 1)
+        return pl.when(~fits).then(pl.lit("the sum does not fit into 64 bits"))
+
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double; of decimals a DECIMAL with four more digits, half away from zero, as in Spark."""
         if self.scale is not None:
@@ -197,6 +211,9 @@ class FloatTotal:
     def value(self, name: str) -> pl.Expr:
         """The sum, rounded once."""
         return pl.col(f"{name}_hi") + pl.col(f"{name}_lo")
+
+    def unfit(self, name: str) -> None:
+        """Never: a sum that is too large is infinite."""
 
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double."""

@@ -5,7 +5,7 @@ bytes, b"" for nothing. Each merge is a Python call, some thousand times slower 
 
 A PAO that fails on values fails there and then, before anything has changed. Where it fails on states, in the middle of
 a tree, nobody could leave anything out: the merged state says why it failed, so does all that it is merged with, and
-asking for the answer is the error.
+asking for the answer of its key is the error.
 """
 
 from __future__ import annotations
@@ -118,20 +118,34 @@ class UserAggregate(Plain):
 
     def finish(self, name: str) -> pl.Expr:
         """Call the PAO once a row; NULL where there is no value."""
+        return convert(pl.col(f"{name}_state"), self.output, self._finished)
+
+    def unfit(self, name: str) -> pl.Expr:
+        """What the PAO fails with, if it does; called as often as `finish` calls it."""
+
+        def said(states: pl.Series) -> pl.Series:
+            return pl.Series(states.name, map(self._failure, states), dtype=pl.String)
+
+        return convert(pl.col(f"{name}_state"), pl.String(), said)
+
+    def _finished(self, states: pl.Series) -> pl.Series:
         pao = _PAOS[self.pao]
-
-        def unpack(states: pl.Series) -> pl.Series:
-            try:
-                values = [pao.finish(_unpacked(state)) if state else None for state in states.to_list()]
-                return pl.Series(states.name, values, dtype=self.output)
-            except UserPaoError:
+        try:
+            values = [pao.finish(_unpacked(state)) if state else None for state in states.to_list()]
+            return pl.Series(states.name, values, dtype=self.output)
+        except UserPaoError:
+            raise
+        except BaseException as error:
+            if not is_theirs(error):
                 raise
-            except BaseException as error:
-                if not is_theirs(error):
-                    raise
-                raise UserPaoError(_reason(self.pao, error)) from None
+            raise UserPaoError(_reason(self.pao, error)) from None
 
-        return convert(pl.col(f"{name}_state"), self.output, unpack)
+    def _failure(self, state: bytes) -> str | None:
+        try:
+            self._finished(pl.Series([state], dtype=pl.Binary))
+        except UserPaoError as error:
+            return str(error)
+        return None
 
     def _combine(self, left: States, right: States) -> States:
         pao = _PAOS[self.pao]

@@ -161,6 +161,8 @@ def describe_completeness(known: Completeness) -> str:
     parts += [f"{count} {what}" for what, count in counts if count]
     for column, count in sorted((known.mistyped or {}).items()):
         parts.append(f"{count} values of {printable(column)} do not fit")
+    if not isinstance(known.overflows, msgspec.UnsetType):
+        parts += map(printable, known.overflows.sentences())
     if known.revision:
         parts.append(f"revision {known.revision}")
     if known.semantics != "exactly-once":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elf.agents.errors import JobError
-from elf.agents.wire.result import json_rows
+from elf.agents.language.json_rows import json_rows
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job, written
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from elf.agents.sources.inputs import Input
 
 INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
+#: Windows of which it is told that they lack values.
+_WINDOWS_MAX = 5
 
 
 def run(
@@ -113,6 +115,11 @@ def _say(outcome: Outcome) -> None:
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")
+    for window, overflows in outcome.overflows[:_WINDOWS_MAX]:
+        for sentence in overflows.sentences():
+            say(f"{sentence}, in the window {window}" if window else sentence)
+    if len(outcome.overflows) > _WINDOWS_MAX:
+        say(f"values are not there in {len(outcome.overflows) - _WINDOWS_MAX} more windows")
     if outcome.rejected is not None:
         line, reason = outcome.rejected
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")

@@ -1,20 +1,24 @@
 """Aggregate calls as Spark columns.
 
 Most are Spark's own. Where Spark leaves the answer open, or estimates, the call is put so that it has one answer, the
-one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, exact counts and
-percentiles that `elf.offline.verify.tolerance` holds the estimates against.
+one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, NULL for sums that leave
+their type, exact counts and percentiles that `elf.offline.verify.tolerance` holds the estimates against.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from elf.agents.language.installed.installed import find_aggregate
 from elf.agents.language.query import TIME_COLUMN, aggregate_call
+from elf.agents.language.ties import Ties
+from elf.cbt.aggregates.sets import LIMIT_DEFAULT
 from elf.offline.expressions import Resolve, call, to_column
 from elf.offline.functions import aggregate_column
 
@@ -71,30 +75,54 @@ def read_call(node: exp.Expr, resolve: Resolve) -> Call:
     return Call(inner.name.lower(), parts, values, distinct, skips_nulls, only)
 
 
-def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
-    """Translate a call of an aggregate but percentiles; arguments and errors as in `read_call`."""
+def spark_aggregate(node: exp.Expr, resolve: Resolve, ties: Ties) -> Column:
+    """Translate a call of an aggregate but percentiles; errors as in `read_call`.
+
+    Args:
+        node: the call.
+        resolve: what names in it mean.
+        ties: of all calls of the query.
+    """
     from pyspark.sql import functions as F
 
     read = read_call(node, resolve)
     parts, values, distinct, only, skips_nulls = read.parts, read.values, read.distinct, read.only, read.skips_nulls
+    tied = [to_column(tie.value, resolve) for tie in ties.of(node)]
     match read.name:
         case "count" if distinct:
             return F.count_distinct(*map(only, values))
         case "first" | "first_value" | "last" | "last_value" as name:
             skips_nulls = skips_nulls or (len(parts) == 2 and bool(parts[1].this))
-            return _by(name.startswith("last"), values[0], F.col(TIME_COLUMN), only, values[0] if skips_nulls else None)
+            needed = values[0] if skips_nulls else None
+            return _by(name.startswith("last"), values[0], [F.col(TIME_COLUMN), *tied], only, needed)
         case "min_by" | "max_by" as name:
-            return _by(name == "max_by", values[0], values[1], only, values[1])
+            return _by(name == "max_by", values[0], [values[1], *tied], only, values[1])
+        case "any_value" if tied:
+            nulls = reduce(add, (column.isNull().cast("int") for column in tied))
+            return _by(False, values[0], [nulls, *tied], only, values[0])
         case "any_value":
             return F.min(only(values[0]))
         case "collect_set":
-            return F.sort_array(F.collect_set(only(values[0])))
+            found = F.sort_array(F.collect_set(only(values[0])))
+            return F.when(F.size(found) <= LIMIT_DEFAULT, found)
+        case "sum":
+            return _sum(only(values[0]))
         case "approx_count_distinct":
             return F.count_distinct(only(values[0]))
         case name if find_aggregate(name) is not None:
             return aggregate_column(name, only(values[0]))
         case name:
             return call(name, *map(only, values))
+
+
+def _sum(value: Column) -> Column:
+    """Add up; NULL where whole numbers leave BIGINT, which Spark's own sum wraps around."""
+    from pyspark.sql import functions as F
+
+    total = F.sum(value)
+    # Off by 2^64 or more then, which no rounding of a sum of doubles is.
+    wrapped = F.abs(F.sum(value.cast("double")) - total.cast("double")) > 2.0**62
+    return F.when((F.typeof(total) != "bigint") | ~wrapped, total)
 
 
 def percentile(events: DataFrame, keys: Sequence[str], node: exp.Expr, resolve: Resolve, name: str) -> DataFrame:
@@ -150,11 +178,11 @@ def _is_distinct(inner: exp.Expr) -> bool:
     return inner.name.lower() == "approx_count_distinct" or any(isinstance(e, exp.Distinct) for e in inner.expressions)
 
 
-def _by(last: bool, value: Column, by: Column, only: object, needed: Column | None) -> Column:
+def _by(last: bool, value: Column, by: Sequence[Column], only: object, needed: Column | None) -> Column:
     """The value at the least or greatest `by`, ties by value; of rows whose `needed` is not NULL."""
     from pyspark.sql import functions as F
 
     assert callable(only)
-    order = F.struct(by, value)
+    order = F.struct(*by, value)
     order = only(order if needed is None else F.when(needed.isNotNull(), order))
     return F.max_by(value, order) if last else F.min_by(value, order)

@@ -72,6 +72,8 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.ILike: "ilike",
     exp.RegexpLike: "rlike",
 }
+#: What makes times of counts: of what, in microseconds.
+_UNITS_US = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000}
 _TYPES = {
     exp.DType.BOOLEAN: "boolean",
     exp.DType.TINYINT: "tinyint",
@@ -145,6 +147,10 @@ def to_column(node: exp.Expr, resolve: Resolve) -> Column:
             return go(node.this).cast(target)
         case exp.Anonymous() if find_function(node.name.lower()) is not None:
             return function_column(node.name.lower(), [go(argument) for argument in node.expressions], "raise")
+        case exp.Anonymous() if (unit_us := _UNITS_US.get(node.name.lower())) is not None and len(
+            node.expressions
+        ) == 1:
+            return _since(node.name.lower(), go(node.expressions[0]), unit_us)
         case exp.Anonymous() if node.name.lower() in FUNCTIONS:
             return call(node.name.lower(), *[go(argument) for argument in node.expressions])
         case exp.Anonymous():
@@ -154,6 +160,13 @@ def to_column(node: exp.Expr, resolve: Resolve) -> Column:
             )
         case _:
             raise JobSpecError(f"the Spark planner does not know {node.sql(dialect='spark')!r} ({node.key})")
+
+
+def _since(name: str, count: Column, unit_us: int) -> Column:
+    """Call a function that makes a time; NULL of counts that 64 bits do not reach, on which Spark's fails."""
+    from pyspark.sql import functions as F
+
+    return F.when(count.between(-(2**63 // unit_us), (2**63 - 1) // unit_us), call(name, count))
 
 
 def _literal(node: exp.Expr, sign: int = 1) -> Column:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from elf.agents.errors import JobSpecError
 from elf.agents.language.dialect import refused
 from elf.agents.language.query import Query, aggregate_call, parse_query
+from elf.agents.language.ties import Ties
 from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.failing import without_failing
@@ -137,7 +138,10 @@ class SparkPlan:
         if not aggregates:
             return chosen.select(*keys).distinct()
         together, percentiles = apart(aggregates)
-        calls = [[spark_aggregate(aggregates[at], in_events).alias(f"__a{at}") for at in places] for places in together]
+        ties = Ties.among(self.query)
+        calls = [
+            [spark_aggregate(aggregates[at], in_events, ties).alias(f"__a{at}") for at in places] for places in together
+        ]
         parts = [chosen.groupBy(*keys).agg(*each) for each in calls]
         parts += [percentile(chosen, keys, aggregates[at], in_events, f"__a{at}") for at in percentiles]
         return reduce(lambda one, other: _joined(one, other, keys), parts)

@@ -54,6 +54,23 @@ def test_round_trip(rows: list[tuple[object, ...]]) -> None:
     assert_frame_equal(decode(encode(frame), SCHEMA), frame)
 
 
+def test_a_block_of_a_release_that_told_fewer_rows_apart_is_read() -> None:
+    def schema(*fields: str) -> PaoSchema:
+        dtype = pl.Struct({"by": pl.Int64(), **dict.fromkeys(fields, pl.String())})
+        return PaoSchema(keys=(), aggregates=(("a0", aggregate("last_by", dtype)), ("a1", aggregate("count"))))
+
+    old, new = schema("value"), schema("tie0", "value")
+    rows = pl.DataFrame([(7, True, 5, True, "x", 2)], schema=old.columns, orient="row")
+    read = decode(encode(rows), new)
+    assert list(read.columns) == list(new.columns) and read.select(rows.columns).equals(rows)
+    later = pl.DataFrame([(7, True, 5, True, "a", True, "b", 1)], schema=new.columns, orient="row")
+    assert new.merge([read, later]).select("a0_value", "a1_n").rows() == [("b", 3)]
+    with pytest.raises(PaoDecodeError, match="are not the job's"):
+        decode(encode(later), old)
+    with pytest.raises(PaoDecodeError, match="are not the job's"):
+        decode(encode(rows.drop("a1_n")), new)
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_raise_the_one_error(data: bytes) -> None:
     with pytest.raises(PaoDecodeError):

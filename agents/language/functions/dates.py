@@ -157,14 +157,21 @@ def timestamp_seconds(call: Call) -> Value:
     """The time so many seconds after 1970 began."""
     if call.arguments[0].type not in INTEGRAL and not call.arguments[0].is_null:
         raise call.refused("timestamp_seconds() takes whole seconds", "timestamp_millis(CAST(1000 * x AS BIGINT))")
-    return call.value(timestamp_of(call.take(0, BIGINT).expr * SECOND_US), TIMESTAMP)
+    return call.value(_since(call.take(0, BIGINT).expr, SECOND_US), TIMESTAMP)
 
 
 @special("timestamp_millis", "timestamp_micros", least=1)
 def timestamp_millis(call: Call) -> Value:
     """The time so many milliseconds or microseconds after 1970 began."""
     count = cast(call.take_only(0, BIGINT, INT), BIGINT).expr
-    return call.value(timestamp_of(count if call.name.lower() == "timestamp_micros" else count * 1_000), TIMESTAMP)
+    return call.value(_since(count, 1 if call.name.lower() == "timestamp_micros" else 1_000), TIMESTAMP)
+
+
+def _since(count: pl.Expr, unit_us: int) -> pl.Expr:
+    """The time so many units after 1970 began; NULL of those that 64 bits do not reach, which in Spark are an error."""
+    last = (2**63 - 1) // unit_us
+    first = -(2**63 // unit_us)
+    return pl.when(count.is_between(first, last)).then(timestamp_of(count * unit_us))
 
 
 @special("unix_seconds", "unix_millis", "unix_micros", least=1)

@@ -56,6 +56,8 @@ class Change:
         self.frames: dict[int, pl.DataFrame] = {}
         #: Rows of intervals that had been committed before.
         self.late: list[tuple[int, pl.DataFrame]] = []
+        #: Key -> runs of a pane's intervals, both ends included, of which results say something else now.
+        self.changed_in: dict[int, list[tuple[int, int]]] = {}
         #: The run of intervals, both ends included, whose panes are made anew.
         self.replaced: tuple[int, int] | None = None
         #: Panes that are no longer retained, and those whose run another pane now extends.

@@ -108,11 +108,9 @@ def _slotted(values: pl.DataFrame, name: str, aggregate: Slotted, schema: PaoSch
     slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
     counted = [merge.states[0] for merge in aggregate.merges(name) if merge.how == "sum"]
     grouped = items.group_by(*keys, *slots)
-    if counted:
-        part = grouped.agg(pl.col(TIMES).sum().cast(pl.Int64).alias(column) for column in counted)
-    else:
-        part = grouped.agg(aggregate.create(name, pl.col(name)))
-    return completed(part, schema, {})
+    counts = [pl.col(TIMES).sum().cast(pl.Int64).alias(column) for column in counted]
+    others = [each for each in aggregate.create(name, pl.col(name)) if each.meta.output_name() not in counted]
+    return completed(grouped.agg(*counts, *others), schema, {})
 
 
 def _struct(dtype: pl.Struct) -> pl.Expr:

@@ -8,6 +8,8 @@ value belongs to (a register, a bucket) is the sketch's to say (`elf.offline.bac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,6 +17,7 @@ import polars as pl
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.plan import Plan, syntax_of
 from elf.agents.language.query import TIME_COLUMN
+from elf.agents.language.ties import Ties
 from elf.agents.language.types import SqlType
 from elf.cbt import INTERVAL
 from elf.cbt.aggregates import Slotted
@@ -70,12 +73,13 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
             for node, (name, dtype) in zip(groups, plan.schema.keys, strict=True)
         ]
         by = [interval.alias(INTERVAL), *keys]
-        calls = {name: read_call(node, scope) for name, node in found.items()}
+        calls, ties = {name: read_call(node, scope) for name, node in found.items()}, Ties(found.values())
+        tied = {name: [to_column(tie.value, scope) for tie in ties.of(node)] for name, node in found.items()}
         plain = {
             column: state
             for name, aggregate in plan.schema.aggregates
             if not isinstance(aggregate, Slotted)
-            for column, state in _states(name, aggregate, calls[name]).items()
+            for column, state in _states(name, aggregate, calls[name], tied[name]).items()
         }
         states = [state.alias(column) for column, state in plain.items()]
         grouped = wanted.groupBy(*by).agg(*states) if states else wanted.select(*by).distinct()
@@ -111,8 +115,10 @@ def _values(
     return _as_shown(grouped, {**kinds, **dict(zip(columns, _dtypes(aggregate), strict=True))}, [TIMES])
 
 
-def _states(name: str, aggregate: Aggregate, call: Call) -> dict[str, Column]:
+def _states(name: str, aggregate: Aggregate, call: Call, tied: Sequence[Column]) -> dict[str, Column]:
     """Return, by name, the state columns of an aggregate that keeps all it has in the row of its key.
+
+    `tied`: what tells its rows apart, if that is more than the value.
 
     Raises:
         JobSpecError: it is none that Spark can compute the states of.
@@ -127,7 +133,7 @@ def _states(name: str, aggregate: Aggregate, call: Call) -> dict[str, Column]:
         case VarPop() | VarSamp() | StddevPop() | StddevSamp():
             states = _moments(aggregate, call)
         case FirstBy() | LastBy():
-            states = _by(name, aggregate, call)
+            states = _by(name, aggregate, call, tied)
         case _:
             raise JobSpecError(f"{call.name}() cannot be backfilled: its states cannot be computed by Spark")
     return dict(zip(aggregate.states(name), states, strict=True))
@@ -177,26 +183,31 @@ def _moments(aggregate: Aggregate, call: Call) -> list[Column]:
     return [count, F.coalesce(F.avg(value), zero), F.coalesce(F.var_pop(value) * count, zero)]
 
 
-def _by(name: str, aggregate: FirstBy | LastBy, call: Call) -> list[Column]:
-    """The least or greatest pair of order key and value; a null value comes before all others."""
+def _by(name: str, aggregate: FirstBy | LastBy, call: Call, tied: Sequence[Column]) -> list[Column]:
+    """The least or greatest row of an order key and values; a null value comes before all others."""
     from pyspark.sql import functions as F
 
-    by_dtype, dtype = _dtypes(aggregate)
-    value = _typed(call.values[0], dtype)
+    assert isinstance(aggregate.dtype, pl.Struct)
+    by_dtype, *dtypes = _dtypes(aggregate)
+    fields = [field.name for field in aggregate.dtype.fields][1:]
+    own = fields.index("value")
+    values = [_typed(value, dtype) for value, dtype in zip(tied or call.values[:1], dtypes, strict=True)]
     by_time = call.name.startswith(("first", "last"))
-    by = _typed(F.col("ts") if by_time else call.values[1], by_dtype)
-    pair = F.struct(by.alias("by"), value.alias("value"))
+    if call.name == "any_value":
+        by = reduce(add, (value.isNull().cast("int") for value in values))
+    else:
+        by = _typed(F.col("ts") if by_time else call.values[1], by_dtype)
+    row = F.struct(by.alias("by"), *(value.alias(field) for field, value in zip(fields, values, strict=True)))
     skips = call.skips_nulls or (by_time and len(call.parts) == 2 and bool(call.parts[1].this))
-    needed = value if skips else by
-    pair = call.only(F.when(needed.isNotNull(), pair))
-    found = F.max(pair) if aggregate.last else F.min(pair)
+    needed = values[own] if skips or call.name == "any_value" else by
+    row = call.only(F.when(needed.isNotNull(), row))
+    found = F.max(row) if aggregate.last else F.min(row)
     nothing = list(aggregate.identity(name).values())
-    return [
-        found.isNotNull(),
-        F.coalesce(_shown(found["by"], by_dtype), F.lit(nothing[1])),
-        found["value"].isNotNull(),
-        F.coalesce(_shown(found["value"], dtype), F.lit(nothing[3])),
-    ]
+    states = [found.isNotNull(), F.coalesce(_shown(found["by"], by_dtype), F.lit(nothing[1]))]
+    for at, (field, dtype) in enumerate(zip(fields, dtypes, strict=True)):
+        states.append(found[field].isNotNull())
+        states.append(F.coalesce(_shown(found[field], dtype), F.lit(nothing[3 + 2 * at])))
+    return states
 
 
 def _inputs(aggregate: Aggregate, call: Call) -> list[Column]:

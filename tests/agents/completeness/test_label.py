@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.completeness.label import Label, join, join_trees
+from elf.agents.completeness.label import RUNS_MAX, Label, join, join_trees
 from elf.agents.completeness.lacks import Lacks
 from elf.agents.completeness.statement import joined, of_side, stated
 from elf.agents.wire.positions import Json
@@ -42,6 +42,33 @@ def test_trees_are_joined_in_any_order_and_are_no_better_than_the_worst(parts: l
         assert set(each.missing) <= set(whole.missing) and whole.expected >= each.expected
         assert all(getattr(whole, name) >= getattr(each, name) for name in COUNTS)
         assert Counter(dict(each.mistyped)) <= Counter(dict(whole.mistyped))
+
+
+bounds = st.tuples(st.integers(4, 60), st.integers(4, 60)).map(lambda ends: (min(ends), max(ends)))
+
+
+@given(st.lists(st.integers(4, 60), max_size=40), st.integers(0, 2), bounds, bounds)
+def test_a_part_of_a_pane_has_changed_as_often_as_its_intervals_have(
+    changes: list[int], of_all: int, window: tuple[int, int], part: tuple[int, int]
+) -> None:
+    label = Label(previous=3, through=60, expected=1, revision=of_all)
+    for number, interval in enumerate(changes):
+        before = label
+        label = label.revised().changed_at(interval, interval, 1)
+        changed = {run[:2] for run in {*label.changed_in} - {*before.changed_in}}
+        for at in range(4, 61):  # whom nobody tells of a change, sees none
+            is_told = any(first <= at <= last for first, last in changed)
+            assert is_told or label.within(at, at).revision == before.within(at, at).revision
+        assert len(label.changed_in) <= RUNS_MAX and label.revision == of_all + number + 1
+    first, last = window
+    inside = of_all + sum(first <= each <= last for each in changes)
+    assert inside <= label.within(first, last).revision <= label.revision
+    if len({*changes}) <= RUNS_MAX:
+        assert label.within(first, last).revision == inside
+    rest = label.cut(part[0] - 1, part[1])
+    first, last = max(first, part[0]), min(last, part[1])
+    if first <= last:
+        assert rest.within(first, last).revision == label.within(first, last).revision
 
 
 @given(labels(), lacks)

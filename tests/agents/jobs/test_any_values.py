@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from elf.agents.language.json_rows import json_rows
 from elf.agents.language.types import SqlType
-from elf.agents.wire.result import json_rows
 from tests.agents.jobs.rows import COLUMNS, frame
 from tests.agents.jobs.test_spark_conformance import CASES, compiled
 

@@ -12,6 +12,7 @@ from elf.agents.errors import JobError
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.key_texts import with_first_column, with_first_key
 from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.language.json_rows import json_rows
 from elf.agents.language.types import SqlType
 from tests.agents.plans import plan_of
 
@@ -66,13 +67,25 @@ def test_whatever_writes_a_value_finds_it(key: str, value: Any, other: Any, text
         ("b", "1", r"true or false \(BOOLEAN\)"),
         ("day", "25.11.2026", r"days such as 2026-11-25 \(DATE\)"),
         ("at", "now", r"times such as 2026-11-25T10:00:00Z \(TIMESTAMP\)"),
-        ("at", "0001-01-01T00:00:00+14:00", "TIMESTAMP"),
+        ("at", "0001-01-01T00:00:60Z", "TIMESTAMP"),
+        ("at", "+300000-01-01T00:00:00Z", "TIMESTAMP"),
         ("length(s)", "abc", r"first group key, length\(s\), holds whole numbers"),
     ],
 )
 def test_what_writes_none_is_refused_with_the_key_and_its_type(key: str, text: str, said: str) -> None:
     with pytest.raises(JobError, match=said):
         found(keyed(key), [], text)
+
+
+def test_keys_of_any_year_are_found_as_results_write_them() -> None:
+    times = [253_402_300_800_000_000, -62_135_600_400_000_000, 1_704_067_200_000_000_000]
+    plan = keyed("at")
+    for at in times:
+        (text,) = json_rows(pl.Series("k", [at]).cast(pl.Datetime("us")).to_frame())
+        rows = with_first_key(plan, pl.DataFrame([pl.Series("k0", times).cast(pl.Datetime("us"))]), text["k"])
+        assert rows["k0"].to_physical().to_list() == [at]
+    days = pl.DataFrame([pl.Series("k0", [2_932_897, -719_529], pl.Int32).cast(pl.Date)])
+    assert with_first_key(keyed("day"), days, "+10000-01-01")["k0"].to_physical().to_list() == [2_932_897]
 
 
 def test_a_key_that_is_given_by_its_position_is_named() -> None:

@@ -7,7 +7,10 @@ import weakref
 import msgspec
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from elf.agents.completeness.overflows import TOLD_MAX
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.definition import Definition, Options
 from elf.agents.jobs.intervals import INTERVAL_MS_DEFAULT
@@ -121,11 +124,14 @@ def test_a_set_that_outgrows_its_bound_is_an_error_that_names_it() -> None:
     rows = pl.DataFrame({"ts": pl.Series([0] * 6_000).cast(pl.Datetime("ms")), "n": range(6_000)})
     paos = [plan.reduce(rows), plan.reduce(rows.with_columns(pl.col("n") + 5_000))]
     assert len(plan.finish(plan.schema.merge_window(paos[:1]), None)["s"][0]) == 6_000
-    with pytest.raises(JobError, match=r"column 'collect_set\(n\)' has more than 10000 distinct values"):
-        plan.finish(plan.schema.merge_window(paos), None)
+    merged = plan.schema.merge_window(paos)
+    with pytest.raises(JobError, match=r"collect_set\(n\) is not there: it has more than 10000 distinct values"):
+        plan.finish(merged, None)
+    told, overflows = plan.told(merged, None)
+    assert told["s"].to_list() == [None] and overflows.count == 1
 
 
-def test_a_sum_that_leaves_its_type_is_an_error_that_names_it() -> None:
+def test_a_sum_that_leaves_its_type_is_an_error_that_names_it_and_its_key() -> None:
     plan = plan_of(
         "SELECT product, sum(bytes) AS b FROM clicks GROUP BY product",
         columns={"product": SqlType.STRING, "bytes": SqlType.BIGINT},
@@ -134,8 +140,50 @@ def test_a_sum_that_leaves_its_type_is_an_error_that_names_it() -> None:
     largest = plan.reduce(rows.with_columns(bytes=pl.Series([2**63 - 1, -1, 2**63 - 1])))
     merged = plan.schema.merge_window([largest])
     assert plan.finish(merged, None).rows() == [("a", 2**63 - 2), ("b", 2**63 - 1)]
-    with pytest.raises(JobError, match=r"the sum in column 'sum\(bytes\)' does not fit into 64 bits"):
+    said = r"sum\(bytes\) of product = 'a' is not there: the sum does not fit into 64 bits; sum\(bytes\) of .* = 'b'"
+    with pytest.raises(JobError, match=said):
         plan.finish(plan.schema.merge_window([largest, largest]), None)
+
+
+#: A query, and the name of its key.
+OVERFLOWING = [
+    ("SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k", "k"),
+    ("SELECT lower(k) AS who, sum(v) AS s, count(*) AS n FROM t GROUP BY who", "who"),
+    ("SELECT lower(k) AS who, sum(v) AS s, count(*) AS n FROM t GROUP BY 1 ORDER BY s LIMIT 50", "who"),
+    ("SELECT sum(v) AS s, count(*) AS n FROM t GROUP BY lower(k)", "lower(k)"),
+    ("SELECT K AS who, sum(v) AS s, count(*) AS n, collect_set(v) AS c FROM t GROUP BY t.k", "who"),
+]
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([2**63 - 1, -(2**63), 0, 1])
+
+
+@pytest.mark.parametrize(("query", "name"), OVERFLOWING)
+@settings(max_examples=30)
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(NUMBERS, min_size=1, max_size=4), min_size=1), st.data())
+def test_a_sum_that_leaves_its_type_takes_no_other_key_away(
+    query: str, name: str, values: dict[str, list[int]], data: st.DataObject
+) -> None:
+    plan = plan_of(query, columns={"k": SqlType.STRING, "v": SqlType.BIGINT})
+    flat = data.draw(st.permutations([(key, value) for key, each in values.items() for value in each]))
+    schema = {"k": pl.String(), "v": pl.Int64()}
+    frame = pl.DataFrame(flat, schema, orient="row").with_columns(pl.lit(0).cast(pl.Datetime("ms")).alias("ts"))
+    merged = plan.schema.merge_window([plan.reduce(piece) for piece in frame.iter_slices(2)])
+    rows, overflows = plan.told(merged, None)
+    sums = {key: sum(each) for key, each in values.items()}
+    beyond = {key for key, total in sums.items() if not -(2**63) <= total < 2**63}
+    told = sorted((row["n"], row["s"] is None, row["s"] or 0) for row in rows.to_dicts())
+    assert told == sorted((len(values[key]), key in beyond, 0 if key in beyond else sums[key]) for key in values)
+    assert {each.key[name] for each in overflows.first} == beyond and overflows.count == len(beyond)
+    assert {(each.column, each.why) for each in overflows.first} <= {("sum(v)", "the sum does not fit into 64 bits")}
+
+
+def test_of_many_keys_the_first_are_named_and_all_are_counted() -> None:
+    plan = plan_of("SELECT v, sum(b) AS s FROM t GROUP BY v", columns={"v": SqlType.BIGINT, "b": SqlType.BIGINT})
+    rows = pl.DataFrame({"v": [*range(500)] * 2, "b": [2**63 - 1] * 1_000})
+    rows = rows.with_columns(pl.lit(0).cast(pl.Datetime("ms")).alias("ts"))
+    told, overflows = plan.told(plan.schema.merge_window([plan.reduce(rows)]), None)
+    assert told.height == 500 and told["s"].null_count() == 500
+    assert overflows.count == 500 and len(overflows.first) == TOLD_MAX
+    assert overflows.sentences()[-1] == "and 490 more"
 
 
 def test_a_chosen_interval_has_to_divide_the_window() -> None:

@@ -118,7 +118,9 @@ def test_a_value_counts_as_often_as_it_is_there_up_to_the_last_number_of_its_typ
     assert most % 7 == 0
     found = stepped(plan, [(None, None, most // 7)] * 7, none)
     assert found.rows() == [(most // 7, most)]
-    with pytest.raises(JobError, match=r"sum in column 'sum\(e.w \+ coalesce\(r.s, 0\)\)' does not fit"):
+    with pytest.raises(
+        JobError, match=r"sum\(e.w \+ coalesce\(r.s, 0\)\) of w = \d+ is not there: the sum does not fit"
+    ):
         stepped(plan, [(None, None, most // 7 + 1)] * 7, none)
     assert stepped(plan, [(None, None, -5)] * 1_000, none).rows() == [(-5, -5_000)]
 

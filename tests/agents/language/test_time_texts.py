@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from elf.agents.errors import JobSpecError
 from elf.agents.language.dialect import parse_statement
 from elf.agents.language.expressions import compile_expression
+from elf.agents.language.json_rows import json_rows
 from elf.agents.language.query import parse_query
 from elf.agents.language.scopes import RowScope
 from elf.agents.language.time_texts import read_days, read_times
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
-from elf.agents.wire.result import json_rows
 
 COLUMNS = {"w": SqlType.STRING, "t": SqlType.TIMESTAMP, "b": SqlType.BIGINT, "x": SqlType.DOUBLE, "i": SqlType.INT}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,6 +55,17 @@ def test_no_value_makes_an_expression_of_times_fail_nor_a_result(rows: list[tupl
     frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("t").cast(pl.Datetime("us")))
     made = frame.select(expr.alias(str(index)) for index, expr in enumerate(EXPRESSIONS))
     assert len(json_rows(made)) == len(rows)
+
+
+UNITS_US = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
+
+
+@given(st.lists(LONGS, min_size=1, max_size=40))
+def test_times_that_64_bits_do_not_reach_are_null_and_no_others(counts: list[int]) -> None:
+    frame = pl.DataFrame({"b": counts}, schema={"b": pl.Int64})
+    for name, unit_us in UNITS_US.items():
+        made = frame.select(compiled(f"{name}(b)").expr.cast(pl.Int64)).to_series().to_list()
+        assert made == [at if -(2**63) <= (at := count * unit_us) < 2**63 else None for count in counts]
 
 
 @given(st.lists(st.tuples(st.datetimes(), st.integers(-18 * 60, 18 * 60), st.integers(0, 12)), max_size=8))

@@ -303,3 +303,38 @@ def test_a_changed_query_and_loaded_intervals_are_refused(root: Root) -> None:
     versions = [Version(number=each.version, definition=each) for each in definitions]
     with pytest.raises(JobSpecError, match="reads its last result otherwise"):
         compile_versions(versions)
+
+
+SUMS = """
+SELECT e.dst AS node, sum(CAST(e.src AS BIGINT)) AS s, max(CAST(r.s AS BIGINT)) AS before
+FROM edges e LEFT JOIN last_result r ON e.dst = r.node GROUP BY e.dst, window(ts, '4 seconds', '1 second')
+"""
+
+
+@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_value_that_does_not_fit_takes_no_other_away_and_stays_in_labels(
+    tmp_path: pathlib.Path, at: int, restart: bool
+) -> None:
+    root = Root(tmp_path, plan_of(SUMS, 6_000))
+    try:
+        for through in range(14):
+            beyond = [(through, str(2**63 - 1), "evil"), (through, "1", "evil")]
+            root.commit(through, [(through, "1", "good"), *(beyond if through == at else [(through, "1", "evil")])])
+            if restart and through % 3 == 0:
+                root.restart()
+            end = through + 1
+            found, also = root.result(end), root.result(end, 1)
+            assert found == also
+            good, evil = ({**row} for row in sorted(found.rows, key=lambda row: row["node"] != "good"))
+            assert good["s"] == min(4, end) and (evil["s"] is None) == (at < end <= at + 4)
+            told = found.completeness.get("overflows", {"count": 0, "first": []})
+            assert told["count"] == (at < end <= at + 4)
+            assert all(each["key"] == {"node": "evil"} for each in told["first"])
+            # What follows rests on a result that lacked a value, as long as the chain goes on.
+            assert (found.completeness["gaps"] > 0) == (end > at + 1)
+            assert (found.completeness["status"] == "final") == (end <= at)
+        first, second = root.masters
+        assert first.state.base == second.state.base and first.state.base is not None and first.state.base.lacks
+    finally:
+        root.close()

@@ -93,7 +93,7 @@ def test_a_run_over_changes_becomes_panes_of_one_version_each(store: Panes, rest
     if restarts:
         told.restart()
         told.commit(24, (24, "a", 1))
-    assert told.ask(13) == ([("a", 1, 3)], "revised", 0)
+    assert told.ask(13) == ([("a", 1, 3)], "final", 0), "its pane has changed, elsewhere"
     assert told.ask(13, 14) == ([("b", 2, 11), ("a", 1, 3)], "revised", 0)
     assert told.ask(15, 17) == ([("a", 8)], "revised", 0)
     assert told.ask(14, 15) == ([], "final_incomplete", 0), "it reaches back beyond where its version begins"

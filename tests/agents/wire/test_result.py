@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.completeness.label import Label
+from elf.agents.language.json_rows import json_rows
 from elf.agents.master.results import completeness_of, result_of
-from elf.agents.wire.result import Column, Completeness, Result, json_rows
+from elf.agents.wire.result import Column, Completeness, Result
 from tests.agents.plans import plan_of
 
 LABEL = msgspec.convert({"status": "final", "expected": 1, "reported": 1, "missing": []}, Completeness)

@@ -131,23 +131,23 @@ def _extreme(kind: str, dtype: pl.DataType, values: st.SearchStrategy[Any]) -> C
     return Case(aggregate(kind, dtype), values, lambda got: plus(chosen(got, key=by_size)) if got else None)
 
 
-def _by(kind: str, value: pl.DataType, values: st.SearchStrategy[Any]) -> Case:
-    dtype = pl.Struct({"by": pl.Int64(), "value": value})
-    rows = st.fixed_dictionaries({"by": st.none() | st.integers(0, 3), "value": st.none() | values})
+def _by(kind: str, fields: dict[str, pl.DataType], values: dict[str, st.SearchStrategy[Any]]) -> Case:
+    dtype = pl.Struct({"by": pl.Int64(), **fields})
+    shown = {name: st.none() | values[name] for name in fields}
+    rows = st.fixed_dictionaries({"by": st.none() | st.integers(0, 3), **shown})
 
     def meaning(got: list[dict[str, Any]]) -> Any:
         counted = [row for row in got if row["by"] is not None]
         if not counted:
             return None
-        order = {id(row): (row["by"], row["value"] is not None, _comparable(row["value"])) for row in counted}
         chosen = min if kind == "first_by" else max
-        return plus(chosen(counted, key=lambda row: order[id(row)])["value"])
+        return plus(chosen(counted, key=lambda row: (row["by"], [_null_first(row[name]) for name in fields]))["value"])
 
     return Case(aggregate(kind, dtype), rows, meaning)
 
 
-def _comparable(value: Any) -> Any:
-    return 0 if value is None else by_size(plus(value))
+def _null_first(value: Any) -> Any:
+    return value is not None, 0 if value is None else by_size(plus(value))
 
 
 TYPES: list[tuple[pl.DataType, st.SearchStrategy[Any]]] = [
@@ -160,6 +160,18 @@ TYPES: list[tuple[pl.DataType, st.SearchStrategy[Any]]] = [
     (pl.Datetime("us"), times),
 ]
 F64 = pl.Float64()
+#: What tells rows apart beside the value, in few values, so that it has to.
+TIES: list[dict[str, pl.DataType]] = [
+    {"value": pl.String(), "tie1": F64},
+    {"tie0": F64, "value": pl.String()},
+    {"tie0": F64, "value": pl.String(), "tie2": pl.Date()},
+]
+TIED: dict[str, st.SearchStrategy[Any]] = {
+    "value": st.sampled_from(["", "a", "b"]),
+    "tie0": st.sampled_from([math.nan, 0.0, -0.0, 1.0]),
+    "tie1": st.sampled_from([math.nan, 0.0, -0.0, 1.0]),
+    "tie2": st.sampled_from([date(1, 1, 1), date(2024, 2, 29)]),
+}
 MOMENTS: dict[str, Callable[[list[float]], float | None]] = {
     "var_pop": lambda got: variance(got, 0),
     "var_samp": lambda got: variance(got, 1),
@@ -179,7 +191,8 @@ CASES = [
     *(_extreme(kind, dtype, values) for kind in ("min", "max", "any_value") for dtype, values in TYPES),
     *(_extreme(kind, pl.Boolean(), st.booleans()) for kind in ("bool_and", "bool_or")),
     *(Case(aggregate(kind, F64), moderate, meaning, exact=False) for kind, meaning in MOMENTS.items()),
-    *(_by(kind, dtype, values) for kind in ("first_by", "last_by") for dtype, values in TYPES),
+    *(_by(kind, {"value": dtype}, {"value": values}) for kind in ("first_by", "last_by") for dtype, values in TYPES),
+    *(_by(kind, fields, TIED) for kind in ("first_by", "last_by") for fields in TIES),
     *(Case(aggregate("count_distinct", dtype), values, lambda got: len(distinct(got))) for dtype, values in TYPES),
     *(Case(aggregate("collect_set", dtype), values, distinct) for dtype, values in TYPES),
     Case(aggregate("top_k", pl.String(), k=2), texts, top),

@@ -6,11 +6,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elf.cbt.aggregates import aggregate
-from tests.cbt.aggregates.reference import answers, made, raw, single
+from tests.cbt.aggregates.reference import answers, made, merged, raw, single
 
 DTYPE = pl.Struct({"by": pl.Int64(), "value": pl.String()})
+small = st.none() | st.integers(0, 2)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,22 @@ def test_first_and_last(rows: list[tuple[Any, Any]], first: Any, last: Any) -> N
     for kind, meant in (("first_by", first), ("last_by", last)):
         schema = single(aggregate(kind, DTYPE))
         assert answers(made(schema, raw(values, DTYPE)), schema) == {"k": meant}
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"by": st.integers(0, 1), "a": st.none() | st.sampled_from("xyz"), "b": small})),
+    st.sampled_from(["first_by", "last_by"]),
+)
+def test_aggregates_with_the_same_fields_show_values_of_one_row(rows: list[dict[str, Any]], kind: str) -> None:
+    shown: list[Any] = []
+    for own in "ab":
+        names = {name: "value" if name == own else f"tie_{name}" for name in "ab"}
+        dtype = pl.Struct({"by": pl.Int64(), names["a"]: pl.String(), names["b"]: pl.Int64()})
+        values = [("k", {names.get(name, name): value for name, value in row.items()}) for row in rows]
+        schema = single(aggregate(kind, dtype))
+        parts = [made(schema, raw(part, dtype)) for part in (values[::2], values[1::2])]
+        shown.append(answers(merged(parts, schema), schema).get("k"))
+    assert not rows or tuple(shown) in {(row["a"], row["b"]) for row in rows}
 
 
 @pytest.mark.parametrize("dtype", [pl.Int64(), pl.Struct({"value": pl.Int64(), "by": pl.Int64()})])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.cbt import PaoSchema, decode, encode
 from elf.cbt.aggregates import aggregate
 from elf.cbt.aggregates.cardinality import content_hash
 from elf.cbt.aggregates.quantiles import accuracy_of
@@ -108,6 +109,35 @@ def test_percentiles_of_small_integers_are_exact(values: list[int], percentage: 
     schema = single(aggregate("approx_percentile", pl.Int32(), percentage=percentage))
     got = answers(made(schema, raw([("k", value) for value in values], pl.Int32())), schema)["k"]
     assert got == sorted(values)[max(1, math.ceil(percentage * len(values))) - 1]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(200, 300), min_size=1, max_size=12), st.integers(0, 12))
+def test_percentiles_are_between_the_least_value_and_the_greatest(values: list[int], cut: int) -> None:
+    def at(percentage: float) -> int:
+        schema = single(aggregate("approx_percentile", pl.Int64(), percentage=percentage))
+        parts = [[("k", value) for value in part] for part in (values[:cut], values[cut:])]
+        return int(answers(merged([made(schema, raw(part, pl.Int64())) for part in parts], schema), schema)["k"])
+
+    found = [at(percentage) for percentage in (0.0, 0.3, 0.5, 0.99, 1.0)]
+    assert found == sorted(found) and (found[0], found[-1]) == (min(values), max(values))
+    if len(values) <= 2:
+        assert set(found) <= {*values}
+
+
+@pytest.mark.parametrize("value", [250.0, 0.1, -3.3e7, 7e-320])
+def test_percentiles_of_one_value_are_that_value(value: float) -> None:
+    for percentage in (0.0, 0.5, 0.99):
+        schema = single(aggregate("approx_percentile", pl.Float64(), percentage=percentage))
+        assert answers(made(schema, frames_of(np.full(9, value))), schema) == {"k": value}
+
+
+@given(st.lists(st.integers(-500, 500), min_size=1, max_size=20), percentages, st.integers(0, 20))
+def test_buckets_of_a_release_that_kept_no_values_are_read(values: list[int], percentage: float, cut: int) -> None:
+    schema = single(aggregate("approx_percentile", pl.Int64(), percentage=percentage))
+    old, new = (made(schema, raw([("k", each) for each in part], pl.Int64())) for part in (values[:cut], values[cut:]))
+    read = decode(encode(old.drop("a_low", "a_high")), PaoSchema(keys=schema.keys, aggregates=schema.aggregates))
+    exact = sorted(values)[max(1, math.ceil(percentage * len(values))) - 1]
+    assert abs(answers(merged([read, new], schema), schema)["k"] - exact) <= 0.01 * abs(exact) + 0.5
 
 
 def test_accuracy_in_spark_s_terms() -> None:

@@ -172,8 +172,20 @@ def test_what_fails_on_merged_values_is_an_error_of_the_result_that_names_the_fu
         ("b", None),
         ("c", None),
     ]
-    with pytest.raises(JobError, match=r"^the aggregate call_product fails: ValueError: too much alike$"):
+    said = "the aggregate call_product fails: ValueError: too much alike"
+    with pytest.raises(JobError, match=rf"^call_product\(cents\) of product = 'a' is not there: {said}$"):
         answer(merged, [(0, "a", 4), (1, "a", 4), (2, "a", 2), (0, "b", 2)])
+
+
+def test_an_aggregate_that_fails_for_one_key_takes_no_other_key_away() -> None:
+    plan = plan_of(f"SELECT product, call_product(cents) AS n, sum(cents) AS s {KEYED}")
+    found = [(0, "a", 4), (1, "a", 4), (2, "a", 2), (0, "b", 2), (0, "c", 5), (1, "c", 2**63 - 1)]
+    rows, overflows = plan.told(plan.schema.merge_window([plan.reduce(events([row])) for row in found]), (0, 4_000))
+    assert sorted(rows.rows()) == [("a", None, 10), ("b", 2, 2), ("c", None, None)]
+    large, alike, total = overflows.first
+    assert (alike.key, alike.why) == ({"product": "a"}, "the aggregate call_product fails: ValueError: too much alike")
+    assert (large.key, large.why.split(":")[0]) == ({"product": "c"}, "the aggregate call_product fails")
+    assert (total.column, total.key) == ("sum(cents)", {"product": "c"})
 
 
 def test_states_that_a_peer_made_up_are_an_error_of_the_result() -> None:

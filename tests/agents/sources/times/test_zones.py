@@ -23,8 +23,9 @@ def test_local_times_are_what_the_standard_library_says(name: str, times: list[d
     zone = zoneinfo.ZoneInfo(name)
     found = to_utc(np.array([(at - EPOCH) // MS for at in times], np.int64), zone)
     for at, ms in zip(times, found.ms.tolist(), strict=True):
-        utc = at.replace(tzinfo=zone).astimezone(datetime.UTC)
-        exists = utc.astimezone(zone).replace(tzinfo=None) == at
+        # Of those that come twice the first one is meant.
+        utc = at.replace(tzinfo=zone, fold=0).astimezone(datetime.UTC)
+        exists = utc.astimezone(zone).replace(tzinfo=None, fold=0) == at
         assert ms == ((utc.replace(tzinfo=None) - EPOCH) // MS if exists else NO_TIME)
 
 
@@ -32,6 +33,15 @@ def test_an_hour_that_comes_twice_is_the_first_one_and_counted() -> None:
     twice = (datetime.datetime(2026, 10, 25, 2, 30) - EPOCH) // MS
     found = to_utc(np.array([twice, twice + DAY_MS]), zoneinfo.ZoneInfo("Europe/Berlin"))
     assert found.ms[0] == twice - 2 * 3_600_000 and found.ambiguous == 1
+
+
+def test_clocks_may_be_set_at_any_minute() -> None:
+    """St. John's: at one minute past midnight, 2008-11-02 00:01 became 2008-11-01 23:01."""
+    midnight = (datetime.datetime(2008, 11, 2) - EPOCH) // MS
+    found = to_utc(np.array([midnight, midnight + 60_000 - 1, midnight + 60_000]), zoneinfo.ZoneInfo("America/St_Johns"))
+    hours = [(ms - midnight) / 3_600_000 for ms in found.ms.tolist()]
+    assert hours[0] == 2.5 and found.ambiguous == 2
+    assert hours[2] == pytest.approx(3.5 + 1 / 60), "once more by the new offset"
 
 
 def test_times_that_a_zone_moves_out_of_the_years_1_to_9999_are_none() -> None:

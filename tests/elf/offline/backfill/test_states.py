@@ -40,6 +40,9 @@ QUERIES = {
         count(DISTINCT user) FILTER (WHERE quantity > 1) AS b, count(*) n FROM clicks GROUP BY event, {WINDOW}""",
     "times": f"""SELECT date_trunc('minute', ts) AS minute, rating, to_date(ts) AS day, quantity > 1 AS many, count(*) n
         FROM clicks GROUP BY minute, rating, day, many, {WINDOW}""",
+    "of one row": f"""SELECT event, last(product) l, last(rating) r, first(user) f, first(rating) IGNORE NULLS AS g,
+        max_by(product, quantity) p, max_by(user, quantity) FILTER (WHERE rating > 2) AS q, any_value(product) AS a,
+        any_value(rating) AS b FROM clicks GROUP BY event, {WINDOW}""",
     "no keys": f"SELECT count(*) n, max(price_cents) m FROM clicks GROUP BY {WINDOW}",
     "no aggregates": f"SELECT product FROM clicks WHERE rating > 4 GROUP BY product, {WINDOW}",
 }
