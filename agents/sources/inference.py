@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
@@ -18,9 +18,10 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.format import Format, parse_chunk
 from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.lines import clean, valid_utf8
-from elf.agents.sources.pair_lines import PairLines
 from elf.agents.sources.typed_texts import type_of
-from elf.agents.sources.wrapped_lines import WrappedLines
+
+if TYPE_CHECKING:
+    from elf.agents.sources.wrapped_lines import WrappedLines
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000
@@ -56,6 +57,9 @@ def infer(format: Format, sample: bytes, names: Iterable[str]) -> Inferred:
     """Find the types of columns of a format whose lines name them; see `infer_columns`."""
     if isinstance(format, JsonLines):
         return infer_columns(sample, names, format.unwrap)
+    # Not loaded by an agent that reads only JSON.
+    from elf.agents.sources.wrapped_lines import WrappedLines
+
     if isinstance(format, WrappedLines):
         return _infer_wrapped(format, sample, list(names))
     return infer_texts(format, sample, names)
@@ -65,8 +69,7 @@ def _infer_wrapped(format: WrappedLines, sample: bytes, names: Sequence[str]) ->
     """Find the types of columns of lines that stand in others."""
     around = {name: kind for name, kind in format.wrapper.columns.items() if name in names}
     texts, others = format.texts_in(sample), [name for name in names if name not in around]
-    assert isinstance(format.inner, JsonLines | PairLines)
-    inner = infer(format.inner, texts, others)
+    inner = infer(cast(Format, format.inner), texts, others)
     fields = tuple(sorted({*inner.fields, *format.wrapper.columns}))
     return Inferred({**inner.columns, **around}, inner.missing, fields)
 

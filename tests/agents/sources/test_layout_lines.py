@@ -166,7 +166,7 @@ def test_invalid_utf8_is_replaced_and_counted() -> None:
 
 def test_lines_are_taken_apart_some_at_a_time() -> None:
     chunk = "".join(LINE.format("x" * (number % 40)) for number in range(200)).encode() + b"nonsense\n"
-    with patch.object(layout_lines, "_BLOCK_BYTES", 1_000):
+    with patch.object(layout_lines, "BLOCK_BYTES", 1_000):
         parsed = parse_chunk(COMBINED, chunk, {"path": SqlType.STRING})
     assert parsed.events["path"].str.len_bytes().to_list() == [1 + number % 40 for number in range(200)]
     assert parsed.counters == Counters(read=201, parsed=200, rejected=1)
