@@ -26,11 +26,12 @@ class WebLog:
             log.write(lines)
 
     def rename(self) -> bool:
-        """Rotate by giving the file another name; returns whether there was one."""
+        """Rotate by giving the file another name, and make a new one (`create`); returns whether there was one."""
         if not self._has_lines():
             return False
         self._make_room()
         self.path.rename(self._rotated(1))
+        self.path.touch()
         return True
 
     def copy(self) -> bool:
