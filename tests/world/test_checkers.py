@@ -124,3 +124,19 @@ def test_a_violation_is_noticed(check: Callable[[Truth], list[str]], plant: Call
     truth = right()
     plant(truth)
     assert says in check(truth)[0]
+
+
+@pytest.mark.parametrize(
+    ("archived", "says"),
+    [([0], ""), ([0, 0], "has event 0 2 times"), ([0, 1], "event 1, which is not its"), ([], "lacks event 0")],
+)
+def test_an_archive_that_is_not_what_its_agent_had_is_noticed(archived: list[int], says: str) -> None:
+    found = checkers.check_archive(right(), PUSHED, "web0", archived)
+    assert (says in found[0]) if says else found == []
+
+
+def test_an_archive_may_lack_what_went_with_a_disk() -> None:
+    truth = right()
+    truth.lose("web0", 12_000)
+    assert checkers.check_archive(truth, PUSHED, "web0", []) == []
+    assert checkers.check_archive(truth, PUSHED, "web0", [0, 0]), "but has nothing twice"
