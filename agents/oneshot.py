@@ -26,9 +26,9 @@ from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters, Oddities
+from elf.agents.sources.files.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer
-from elf.agents.sources.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.misfits import NO_OBJECTS, advice
 from elf.agents.worker.poison import insert_whatever, parse_whatever

@@ -25,9 +25,9 @@ with loading():
     from elf.agents.jobs.plan import compile_job
     from elf.agents.language.types import SqlType
     from elf.agents.settings.config import PrivacySection
+    from elf.agents.sources.files.tail import Tail
     from elf.agents.sources.format import make_format
     from elf.agents.sources.privacy.redaction import Redactor
-    from elf.agents.sources.tail import Tail
     from elf.agents.worker.paos import by_interval
     from elf.agents.worker.payload import unpack
     from elf.agents.worker.worker import Worker

@@ -31,8 +31,8 @@ from elf.agents.jobs.definition import Definition, Options  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
 from elf.agents.language.types import SqlType  # noqa: E402
 from elf.agents.settings.config import SourceConfig  # noqa: E402
+from elf.agents.sources.files.tail import Tail  # noqa: E402
 from elf.agents.sources.rejected import RejectedLines  # noqa: E402
-from elf.agents.sources.tail import Tail  # noqa: E402
 from elf.agents.store.checkpoints import Checkpoints  # noqa: E402
 from elf.agents.store.database import Database  # noqa: E402
 from elf.agents.worker.worker import Worker  # noqa: E402

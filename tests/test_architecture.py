@@ -27,7 +27,7 @@ PURE = [
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/decoding.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py", "overlay/dht/table.py",
     "agents/worker/payload.py", "agents/wire/re*.py", "agents/wire/shares.py",
-    "agents/language/installed/calls.py", "agents/sources/rotation.py",
+    "agents/language/installed/calls.py", "agents/sources/files/rotation.py",
     "agents/language/*.py", "agents/language/functions/*.py", "agents/jobs/*.py",
     "elf/offline/verify/tolerance.py", "elf/offline/since.py",
 ]  # fmt: skip

@@ -32,9 +32,9 @@ from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
 from elf.agents.jobs.versions import Versions
 from elf.agents.sources.counters import Counters, Oddities, Parsed
+from elf.agents.sources.files.rotation import Position
+from elf.agents.sources.files.tail import Chunk, Tail
 from elf.agents.sources.rejected import RejectedLines
-from elf.agents.sources.rotation import Position
-from elf.agents.sources.tail import Chunk, Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.workers import Workers

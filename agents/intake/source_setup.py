@@ -21,11 +21,11 @@ from elf.agents.intake.push import PushLog
 from elf.agents.intake.reading import Reading, Recognised, make_reading, read_key
 from elf.agents.intake.recognition import Recognition, recognised
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig
-from elf.agents.sources.families import live_paths
+from elf.agents.sources.files.families import live_paths
+from elf.agents.sources.files.samples import first_lines, newest_lines
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.inference import infer
 from elf.agents.sources.rejected import RejectedLines
-from elf.agents.sources.samples import first_lines, newest_lines
-from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.positions import Json
 

@@ -27,8 +27,8 @@ from elf.agents.intake.progress import SourceProgress
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.commands import Enlisted
 from elf.agents.replication.inherited import taken_over
-from elf.agents.sources import rotation
-from elf.agents.sources.rotation import Position
+from elf.agents.sources.files import rotation
+from elf.agents.sources.files.rotation import Position
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.records import JobRecord, contact_at

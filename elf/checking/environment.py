@@ -20,9 +20,9 @@ from elf.agents.intake.recognition import recognised
 from elf.agents.intake.source_setup import archive_folder
 from elf.agents.runtime import read_token
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, overlay_settings, split_address
-from elf.agents.sources.compression import RefusedError
-from elf.agents.sources.families import live_paths
-from elf.agents.sources.readers import open_reader
+from elf.agents.sources.files.compression import RefusedError
+from elf.agents.sources.files.families import live_paths
+from elf.agents.sources.files.readers import open_reader
 from elf.agents.sources.recognition import SAMPLE_BYTES, fitting, recognise
 from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding

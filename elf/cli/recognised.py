@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elf.agents.errors import BadRequestError, ConfigError
+from elf.agents.sources.files.inputs import Input
 from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.inputs import Input
 from elf.agents.sources.misfits import advice
 from elf.agents.sources.recognition import JSON, Recognised, recognise
 from elf.cli.output import say

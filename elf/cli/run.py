@@ -17,7 +17,7 @@ from elf.cli.spark import PANEL
 
 if TYPE_CHECKING:
     from elf.agents.oneshot import Outcome
-    from elf.agents.sources.inputs import Input
+    from elf.agents.sources.files.inputs import Input
 
 INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
 #: Windows of which it is told that they lack values.
@@ -63,7 +63,7 @@ def run(
 
     with loading():
         from elf.agents.oneshot import evaluate, parse_columns
-        from elf.agents.sources.inputs import find_inputs
+        from elf.agents.sources.files.inputs import find_inputs
         from elf.agents.sources.json_lines import JSON
         from elf.cli.recognised import Reading, format_of, reading_of, zone_of
     keep_freed_memory()

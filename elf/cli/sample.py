@@ -14,8 +14,8 @@ from elf.cli.output import console, print_json, say, table_of, wants_json
 from elf.cli.spark import PANEL
 
 if TYPE_CHECKING:
+    from elf.agents.sources.files.inputs import Input
     from elf.agents.sources.format import Format
-    from elf.agents.sources.inputs import Input
     from elf.agents.sources.layouts.layout import Field
     from elf.agents.sources.layouts.misfit import Misfit
     from elf.cli.recognised import Reading
@@ -41,7 +41,7 @@ def sample(
     from elf.agents.host.allocation import loading
 
     with loading():
-        from elf.agents.sources.inputs import find_inputs
+        from elf.agents.sources.files.inputs import find_inputs
         from elf.cli.recognised import format_of, reading_of, zone_of
 
     zone = zone_of(time_zone)

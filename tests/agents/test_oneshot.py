@@ -26,7 +26,7 @@ from elf.agents.jobs.definition import Definition, load_definition
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.language.types import SqlType
 from elf.agents.oneshot import evaluate, parse_columns
-from elf.agents.sources.inputs import find_inputs
+from elf.agents.sources.files.inputs import find_inputs
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.cbt import INTERVAL
 

@@ -11,7 +11,7 @@ import msgspec
 
 from elf.agents.intake.progress import SourceProgress
 from elf.agents.master.state import restored
-from elf.agents.sources import rotation
+from elf.agents.sources.files import rotation
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import Database

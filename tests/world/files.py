@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elf.agents.sources import readers
+from elf.agents.sources.files import readers
 
 #: A disk in memory: syncing costs nothing there.
 MEMORY = pathlib.Path("/dev/shm")

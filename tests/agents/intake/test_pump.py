@@ -21,13 +21,13 @@ from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
-from elf.agents.sources import readers
 from elf.agents.sources.counters import Counters
+from elf.agents.sources.files import readers
+from elf.agents.sources.files.readers import Reader
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
-from elf.agents.sources.readers import Reader
 from elf.agents.sources.rejected import RejectedLines
-from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.state import Progress
@@ -310,7 +310,7 @@ def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site, monkeyp
     site.run()
     assert site.sealed == []
     assert site.pump.troubles == [f"no file matches {site.folder}/*.log"]
-    monkeypatch.setattr("elf.agents.sources.followed.open_reader", open_reader)
+    monkeypatch.setattr("elf.agents.sources.files.followed.open_reader", open_reader)
     (site.folder / "a.log").touch()
     site.write((1_000, "b"), name="b.log")
     site.run()

@@ -15,10 +15,10 @@ from elf.agents.intake.rejections import NOTED_MS
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
 from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
-from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.payload import Notes

@@ -16,10 +16,10 @@ from elf.agents.intake.source_setup import describe_columns, make_pump
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
-from elf.agents.sources import readers
+from elf.agents.sources.files import readers
+from elf.agents.sources.files.readers import Reader
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import LayoutLines
-from elf.agents.sources.readers import Reader
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
@@ -172,9 +172,11 @@ def test_columns_are_told_from_the_newest_log_whatever_lies_beside_it(
             raise PermissionError(13, "Permission denied")
         return readers.open_reader(path)
 
-    monkeypatch.setattr("elf.agents.sources.samples.open_reader", open_reader)
+    monkeypatch.setattr("elf.agents.sources.files.samples.open_reader", open_reader)
     source = SourceConfig(path=str(logs / "*"), format="json")
     assert describe_columns("s", source, tmp_path / "push.log", ["a"])["columns"] == {"a": "BIGINT"}
     # Rotated away between two looks.
-    monkeypatch.setattr("elf.agents.sources.samples.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")])
+    monkeypatch.setattr(
+        "elf.agents.sources.files.samples.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")]
+    )
     assert describe_columns("s", source, tmp_path / "push.log", ["b"])["columns"] == {"b": "BIGINT"}

@@ -16,10 +16,10 @@ from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import Plan
 from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
-from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.payload import Notes

@@ -18,7 +18,7 @@ from elf.agents.master.commands import Enlisted
 from elf.agents.replication.inherited import taken_over
 from elf.agents.replication.succession import Succession, is_all_there
 from elf.agents.sources.counters import Counters
-from elf.agents.sources.tail import Tail
+from elf.agents.sources.files.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.wire.replicas import KeepCheckpoint, Recall

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.kept import joined
-from elf.agents.sources.tail import Tail
 from tests.agents.sources.headed_texts import KINDS, Kind, text_of
 
 WANTED = {

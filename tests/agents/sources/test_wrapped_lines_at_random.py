@@ -16,9 +16,9 @@ from elf.agents.intake.batches import Gathering
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.tail import Tail
 
 WANTED = {"path": SqlType.STRING, "status": SqlType.BIGINT, "stream": SqlType.STRING}
 TIME = "2026-11-26T09:00:00.123456789Z"

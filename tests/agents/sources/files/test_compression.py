@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources.compression import (
+from elf.agents.sources.files.compression import (
     FRONT_BYTES,
     LZ4,
     XZ,
@@ -23,7 +23,7 @@ from elf.agents.sources.compression import (
     compression_of,
     refuse_archive,
 )
-from tests.agents.sources.packing import KINDS, PACK, skippable
+from tests.agents.sources.files.packing import KINDS, PACK, skippable
 
 TEXT = b"a line of a log\n" * 9
 

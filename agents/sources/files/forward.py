@@ -11,7 +11,7 @@ import io
 import os
 from typing import Protocol
 
-from elf.agents.sources.compression import (
+from elf.agents.sources.files.compression import (
     HEADER_BYTES,
     BrokenError,
     Compression,
@@ -32,7 +32,7 @@ _BEFORE_BYTES = 1024
 
 
 class Source(Protocol):
-    """Bytes at offsets, and why there are no more of them; see `elf.agents.sources.readers.Reader`."""
+    """Bytes at offsets, and why there are no more of them; see `elf.agents.sources.files.readers.Reader`."""
 
     fd: int
     damage: str | None

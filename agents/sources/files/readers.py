@@ -9,9 +9,9 @@ import codecs
 import os
 from typing import Protocol
 
-from elf.agents.sources.compression import FRONT_BYTES, compression_of, refuse_archive
-from elf.agents.sources.forward import InflatingReader, PipeReader, Utf16Reader
-from elf.agents.sources.rotation import Seen, is_compressed_name
+from elf.agents.sources.files.compression import FRONT_BYTES, compression_of, refuse_archive
+from elf.agents.sources.files.forward import InflatingReader, PipeReader, Utf16Reader
+from elf.agents.sources.files.rotation import Seen, is_compressed_name
 
 _PIECE_BYTES = 1 << 20
 #: What is read from where it stands, whatever it is.

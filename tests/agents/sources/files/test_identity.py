@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.sources import identity, readers
-from elf.agents.sources.readers import Reader
-from elf.agents.sources.rotation import GONE_MAX
-from elf.agents.sources.tail import STALLED_MS
-from tests.agents.sources.tailing import append, drain, lines, make, restarted
+from elf.agents.sources.files import identity, readers
+from elf.agents.sources.files.readers import Reader
+from elf.agents.sources.files.rotation import GONE_MAX
+from elf.agents.sources.files.tail import STALLED_MS
+from tests.agents.sources.files.tailing import append, drain, lines, make, restarted
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_log_that_could_never_be_opened_leaves_a_gap(log: Path, monkeypatch: p
     append(log, lines(3))
     tail = make(log)
     with monkeypatch.context() as patched:
-        patched.setattr("elf.agents.sources.followed.open_reader", _denied)
+        patched.setattr("elf.agents.sources.files.followed.open_reader", _denied)
         assert drain(tail) == b"" and tail.errors
         if how == "moved away":
             log.rename(log.with_name("elsewhere"))

@@ -7,11 +7,11 @@ import functools
 import logging
 from collections.abc import Collection, Iterator, Sequence
 
-from elf.agents.sources import rotation
-from elf.agents.sources.compression import RefusedError
-from elf.agents.sources.followed import Followed
-from elf.agents.sources.readers import Reader, key_of_open, open_plain, open_reader, text_bytes
-from elf.agents.sources.rotation import HEAD_BYTES, Position, Seen, is_compressed_name
+from elf.agents.sources.files import rotation
+from elf.agents.sources.files.compression import RefusedError
+from elf.agents.sources.files.followed import Followed
+from elf.agents.sources.files.readers import Reader, key_of_open, open_plain, open_reader, text_bytes
+from elf.agents.sources.files.rotation import HEAD_BYTES, Position, Seen, is_compressed_name
 
 log = logging.getLogger(__name__)
 #: Files whose first bytes are remembered for as long as they do not change: each is held against all others of its log.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.sources.tail import Tail
+from elf.agents.sources.files.tail import Tail
 
 SEEDS, STEPS, KEPT = 60, 40, 60
 STYLES = ("numbers", "numbers, compressed late", "dates", "dates, compressed late")

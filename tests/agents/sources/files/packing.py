@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import lz4.frame
 
-from elf.agents.sources.compression import BZIP2, GZIP, LZ4, XZ, ZSTD
+from elf.agents.sources.files.compression import BZIP2, GZIP, LZ4, XZ, ZSTD
 
 
 def _zstd(data: bytes) -> bytes:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from elf.agents.host.clock import monotonic_ms
-from elf.agents.sources import rotation
 from elf.agents.sources.carried import Carrier
-from elf.agents.sources.families import family_on_disk, live_paths
-from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from elf.agents.sources.identity import holds, is_copy_of, is_older_copy, readable
-from elf.agents.sources.rotation import GONE_MAX, Position, Seen, is_compressed_name
+from elf.agents.sources.files import rotation
+from elf.agents.sources.files.families import family_on_disk, live_paths
+from elf.agents.sources.files.followed import CutShortError, DamagedError, Followed, TruncatedError
+from elf.agents.sources.files.identity import holds, is_copy_of, is_older_copy, readable
+from elf.agents.sources.files.rotation import GONE_MAX, Position, Seen, is_compressed_name
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000

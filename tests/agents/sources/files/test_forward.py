@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources import forward
-from elf.agents.sources.forward import InflatingReader, PipeReader, Utf16Reader
-from elf.agents.sources.readers import PlainReader
-from tests.agents.sources.packing import KINDS, PACK, skippable
+from elf.agents.sources.files import forward
+from elf.agents.sources.files.forward import InflatingReader, PipeReader, Utf16Reader
+from elf.agents.sources.files.readers import PlainReader
+from tests.agents.sources.files.packing import KINDS, PACK, skippable
 
 PARTS = st.lists(st.binary(max_size=40).map(lambda part: part * 9), min_size=1, max_size=4)
 ASKED = st.lists(st.tuples(st.integers(0, 700), st.integers(0, 300)), max_size=8)

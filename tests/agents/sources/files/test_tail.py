@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.tail import Tail
-from tests.agents.sources.tailing import append, drain, lines, make, restarted
+from tests.agents.sources.files.tailing import append, drain, lines, make, restarted
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elf.agents.errors import DamagedError, JobError
-from elf.agents.sources.compression import UnsupportedError
-from elf.agents.sources.families import matched_files
+from elf.agents.sources.files.compression import UnsupportedError
+from elf.agents.sources.files.families import matched_files
+from elf.agents.sources.files.readers import STANDARD_INPUT, Reader, key_of, open_input, open_stream
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.readers import STANDARD_INPUT, Reader, key_of, open_input, open_stream
 
 #: Of the first lines of each, which may be looked at before, and again after, all of them are read.
 FRONT_BYTES = 1 << 20

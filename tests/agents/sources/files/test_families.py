@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.sources.families import family_on_disk, live_paths, matched_files, why_no_log
-from tests.agents.sources.tailing import append, drain, lines, make
+from elf.agents.sources.files.families import family_on_disk, live_paths, matched_files, why_no_log
+from tests.agents.sources.files.tailing import append, drain, lines, make
 
 
 @pytest.fixture

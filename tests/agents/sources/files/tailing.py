@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from elf.agents.sources.tail import Tail
+from elf.agents.sources.files.tail import Tail
 
 COUNTER = itertools.count()
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 
 from elf.agents.sources.carried import Carrier, lines_of
-from elf.agents.sources.families import matched_files
-from elf.agents.sources.readers import look_at, open_reader
+from elf.agents.sources.files.families import matched_files
+from elf.agents.sources.files.readers import look_at, open_reader
 
 
 def newest_lines(patterns: Iterable[str], bytes_max: int, carrier: Carrier | None = None) -> bytes:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.sources import compression, forward
-from elf.agents.sources.tail import Tail
-from tests.agents.sources.packing import PACK
-from tests.agents.sources.tailing import append, drain, lines, make, restarted
+from elf.agents.sources.files import compression, forward
+from elf.agents.sources.files.tail import Tail
+from tests.agents.sources.files.packing import PACK
+from tests.agents.sources.files.tailing import append, drain, lines, make, restarted
 
 
 def utf16(text: bytes) -> bytes:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import DamagedError, JobError
-from elf.agents.sources import compression
-from elf.agents.sources.inputs import Input, find_inputs
-from tests.agents.sources.packing import PACK
+from elf.agents.sources.files import compression
+from elf.agents.sources.files.inputs import Input, find_inputs
+from tests.agents.sources.files.packing import PACK
 
 TEXT = b"".join(b"line %d of a log\n" % number for number in range(2_000))
 CHUNK_BYTES = 4_096

@@ -10,9 +10,9 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elf.agents.sources import rotation
-from elf.agents.sources.readers import look_at
-from elf.agents.sources.rotation import Seen
+from elf.agents.sources.files import rotation
+from elf.agents.sources.files.readers import look_at
+from elf.agents.sources.files.rotation import Seen
 
 
 class Matched(NamedTuple):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources.compression import RefusedError
-from elf.agents.sources.readers import PlainReader, Reader, open_input, open_plain, open_reader, text_bytes
-from tests.agents.sources.packing import PACK
+from elf.agents.sources.files.compression import RefusedError
+from elf.agents.sources.files.readers import PlainReader, Reader, open_input, open_plain, open_reader, text_bytes
+from tests.agents.sources.files.packing import PACK
 
 TEXT = b"".join(b"line %d of a log\n" % number for number in range(99))
 UTF_16 = "\ufeff" + TEXT.decode() + "caf\u00e9 \u20ac \U0001f600\n"

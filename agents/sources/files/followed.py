@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable
 
 from elf.agents.sources.carried import Carried, Carrier, lines_of
-from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
-from elf.agents.sources.rotation import (
+from elf.agents.sources.files.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
+from elf.agents.sources.files.rotation import (
     BEFORE_BYTES,
     HEAD_BYTES,
     Position,
@@ -21,6 +20,7 @@ from elf.agents.sources.rotation import (
     digest,
     is_compressed_name,
 )
+from elf.agents.sources.lines import LINE_BYTES_MAX
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
