@@ -138,7 +138,9 @@ class HeadedLines:
 
     def _header_of(self, carried: Sequence[bytes]) -> bytes:
         """Return the header that lines are read by, as it is once it is clean."""
-        return _line(clean(carried[-1]), 0) if carried else b""
+        lines = clean(carried[-1]) if carried else None
+        # One that is too long for a line names nothing.
+        return _line(lines, 0) if lines is not None and len(lines.ends) else b""
 
     def _reader(self, header: bytes) -> LayoutLines | str:
         """Return what reads the rows below a header, or why nothing does."""

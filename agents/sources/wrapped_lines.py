@@ -20,7 +20,7 @@ from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.layout import TIME
 from elf.agents.sources.lines import LINE_BYTES_MAX, Ends, clean
 from elf.agents.sources.typed_texts import of_type
-from elf.agents.sources.wrapped.records import Records, join_parts
+from elf.agents.sources.wrapped.records import PARTS_MAX, Records, join_parts
 from elf.agents.sources.wrapped.wrappers import MESSAGE, STREAM, Unwrapped, Wrapper
 
 
@@ -131,7 +131,7 @@ class WrappedLines:
             records = Records(texts, rows, np.ones(len(rows), np.int64), np.ones(len(rows), np.bool_))
         else:
             records = join_parts(texts, unwrapped.parsed.events[STREAM], unwrapped.is_end)
-        is_short = (records.texts.str.len_bytes() <= LINE_BYTES_MAX).to_numpy()
+        is_short = (records.texts.str.len_bytes() <= LINE_BYTES_MAX).to_numpy() & (records.sizes <= PARTS_MAX)
         has_end = records.is_whole | self.wrapper.ends_itself
         is_line = ~records.texts.str.contains("\n", literal=True).to_numpy()
         fits = is_short & has_end & is_line

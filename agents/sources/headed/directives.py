@@ -22,6 +22,8 @@ from elf.agents.sources.lines import Ends
 from elf.agents.sources.times.notations import Notation
 
 _FIELDS = b"#Fields:"
+#: What is longer is refused: each field costs, and the kernel's programs have at most 32,767 of them.
+_HEADER_BYTES_MAX = 64 << 10
 #: As lines begin that have it; in front of a line there may be what is no part of it, which is taken out.
 _FIELDS_LINE = re.compile(rb"^\0*(?:\xef\xbb\xbf)?" + _FIELDS + rb".*\n?", re.M)
 _DATE, _TIME = "date", "time"
@@ -122,6 +124,8 @@ class Directives:
 
     def layouts(self, header: bytes) -> Sequence[Layout]:
         """Return the layouts of rows; see `elf.agents.sources.headed.heading.Heading`."""
+        if len(header) > _HEADER_BYTES_MAX:
+            raise ConfigError(f"its #Fields are longer than {_HEADER_BYTES_MAX} bytes")
         names = header[len(_FIELDS) :].decode(errors="replace").split()
         if self._dialect.signature not in ("", *names):
             raise ConfigError(f"its #Fields lack {self._dialect.signature}, which {self._dialect.name} has")

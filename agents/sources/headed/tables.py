@@ -23,6 +23,10 @@ from elf.agents.sources.lines import Ends
 from elf.agents.sources.times.notations import NOTATIONS, Notation, is_whole_time
 
 _BOM = b"\xef\xbb\xbf"
+#: What is longer is no header: each name costs, and the kernel's programs have at most 32,767 fields.
+HEADER_BYTES_MAX = 64 << 10
+#: Names have a letter and no address in them: the values of a torn row, which become columns, do not pass for some.
+_IS_NAME = re.compile(r"^(?![0-9a-fA-F.:]*[.:][0-9a-fA-F.:]*$).*[^\W\d_]", re.S)
 _TAB, _COMMA = "\t", ","
 _ADDRESSES = frozenset({Kind.IP})
 
@@ -118,9 +122,10 @@ class Table:
             raise ConfigError(f"it lacks {self._times[0]}, the time of the event")
         separator = _separator(header).encode()
         tokens: list[Token] = []
+        last = {name: place for place, name in enumerate(names)}
         for place, name in enumerate(names):
             # Of fields with one name the last counts.
-            is_read = name not in names[place + 1 :]
+            is_read = last[name] == place
             if name == time:
                 field = Field(TIME, Kind.TIME, self._notations, cell=True)
                 field = field if is_read else Field("", Kind.TEXT, cell=True)
@@ -150,9 +155,16 @@ class Table:
     def _time_of(self, names: Sequence[str]) -> str | None:
         return next((name for name in self._times if name in names), None)
 
-    def _is_header(self, line: bytes) -> bool:
-        names = self.names(self.clean(line))
-        return self._time_of(names) is not None and not any(map(self._is_time, names))
+    def _is_header(self, line: bytes, current: bytes) -> bool:
+        cleaned = self.clean(line)
+        if current and cleaned == current:
+            return True
+        if len(cleaned) > HEADER_BYTES_MAX:
+            return False
+        names = self.names(cleaned)
+        if self._time_of(names) is None or not all(map(_IS_NAME.search, names)):
+            return False
+        return not any(map(self._is_time, names))
 
     def _is_time(self, text: str) -> bool:
         data = text.removeprefix("[").removesuffix("]").encode()
@@ -174,23 +186,29 @@ class Table:
 
     def _look_for(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
         found, at = list[tuple[int, int]](), 0
+        name = self._time_of(self.names(current)) if current else None
+        places = self._places(text, at) if name is None else self._places_of(text, at, name)
         while at < len(text):
-            places = self._places_of(text, at, current) if current else self._places(text, at)
-            header = next((each for each in _lines_at(text, at, places) if self._is_header(text[slice(*each)])), None)
+            lines = _lines_at(text, at, places)
+            header = next((each for each in lines if self._is_header(text[slice(*each)], current)), None)
             if header is None:
                 break
             found.append(header)
-            current, at = self.clean(text[slice(*header)]), header[1]
+            line, at = self.clean(text[slice(*header)]), header[1]
+            # The search goes on where it is: programs that write theirs often would make it begin anew as often.
+            if line != current:
+                current, before, name = line, name, self._time_of(self.names(line)) or ""
+                places = places if name == before else self._places_of(text, at, name)
         return found
 
     def _places(self, text: bytes, at: int) -> Iterator[int]:
         """Yield where any of the names stands as a value."""
         return (found.start() for found in self._any_time.finditer(text, at))
 
-    def _places_of(self, text: bytes, at: int, header: bytes) -> Iterator[int]:
-        """Yield where the name that a header has for the time stands as a value."""
-        name, separator = (self._time_of(self.names(header)) or "").encode(), _separator(header).encode()
-        words = [b'"' + name + b'"', b"\n" + name, separator + name]
+    def _places_of(self, text: bytes, at: int, time: str) -> Iterator[int]:
+        """Yield where the name of the time stands as a value."""
+        name = time.encode()
+        words = [b'"' + name + b'"', b"\n" + name, b"," + name, b"\t" + name, _BOM[-1:] + name]
         if at == 0 and text.startswith(name):
             yield 0
         # The first of each, then the one that comes next of all.

@@ -97,7 +97,7 @@ def _add(
 ) -> None:
     """Add the steps of tokens, behind which, in the whole, come these texts."""
     for index, token in enumerate(tokens):
-        follow = _follow(tokens[index + 1 :], behind)
+        follow = _follow(tokens, index + 1, behind)
         if isinstance(token, bytes):
             steps.append(Step(Op.LITERAL, token))
             quoted ^= token.count(b'"') % 2 == 1
@@ -140,10 +140,11 @@ def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str,
     )
 
 
-def _follow(tokens: Sequence[Token], behind: Sequence[bytes]) -> list[bytes]:
-    """Return what may follow: the beginnings of parts that may be missing, and last of what must come."""
+def _follow(tokens: Sequence[Token], begin: int, behind: Sequence[bytes]) -> list[bytes]:
+    """Return what may follow from a token on: beginnings of parts that may be missing, and last of what must come."""
     found: list[bytes] = []
-    for token in tokens:
+    for place in range(begin, len(tokens)):
+        token = tokens[place]
         if first := first_of(token):
             found.append(first)
         # A query may be nothing, so what comes after it may come, too.

@@ -180,7 +180,7 @@ class _Columns:
         """Make a column of a type: of values, or of what is made of others."""
         seconds = {} if self._objects is None else self._objects.seconds
         if name in seconds:
-            ns = self._series(seconds[name], SqlType.BIGINT, found[seconds[name]])
+            ns = self._series(name, SqlType.BIGINT, found[seconds[name]])
             return (ns / 1e9).alias(name).cast(kind.dtype)
         if self._objects is not None and name in (PATH, QUERY):
             return self._of_uri(name, found[URI]).cast(kind.dtype, strict=False)

@@ -78,7 +78,7 @@ class Redactor:
         self._address_paths = _paths(settings.ip_columns if settings.ip != "keep" else ())
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":
-            self._addresses = IP_COLUMNS | {name.lower() for name in (*settings.ip_columns, *addresses)}
+            self._addresses = IP_COLUMNS | {_plain(name) for name in (*settings.ip_columns, *addresses)}
         self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else None
         #: Whether a text says things that only a parsed event lets us find: such texts are withheld whole.
         self._withholds = bool(self._drop or self._mask or self._addresses)
@@ -121,7 +121,7 @@ class Redactor:
         path = steps_of(name)
         is_dropped = name in self._drop or _is_related(path, self._dropped_paths)
         is_masked = name in self._mask or _is_related(path, self._masked_paths)
-        is_address = name in self._addresses or self._is_address(path)
+        is_address = _plain(name) in self._addresses or self._is_address(path)
         # An object that holds an address is no address itself.
         if is_dropped or _holds(path, self._address_paths) or (dtype != pl.String and (is_masked or is_address)):
             return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, column.len())
@@ -139,7 +139,7 @@ class Redactor:
         if not self._addresses or len(path) < 2:
             return False
         names = [step for step in path if isinstance(step, str)]
-        return names[-1] in self._addresses or tuple(path) in self._address_paths
+        return _plain(names[-1]) in self._addresses or tuple(path) in self._address_paths
 
     def _without_addresses(self, texts: pl.Series) -> pl.Series:
         """Anonymise texts that are an address as a whole, in whichever column; the very same column if none is."""
@@ -159,7 +159,7 @@ class Redactor:
         if self._secrets is None:
             return False
         # Without one of these there is no value; looking into each text takes five times as long.
-        return may_hold(texts, b"=%") and bool(texts.str.contains(self._secrets).any())
+        return may_hold(texts, b"=%\\") and bool(texts.str.contains(self._secrets).any())
 
     def _line(self, line: bytes) -> bytes:
         if self._withholds:
@@ -167,6 +167,11 @@ class Redactor:
         text = line.decode(errors="replace")
         redacted: str = self._texts(pl.Series([text]))[0]
         return line if redacted == text else redacted.encode()
+
+
+def _plain(name: str) -> str:
+    """Return a name as columns of access logs are called: headers have hyphens."""
+    return name.lower().replace("-", "_")
 
 
 def _paths(names: Collection[str]) -> frozenset[tuple[Step, ...]]:
@@ -198,10 +203,10 @@ def _secrets(keys: Sequence[str]) -> str:
     so it is taken to be longer rather than shorter.
     """
     percent = "%(?:25)*"
-    begin = rf"(?:^|[?&;#\s\"]|{percent}(?:3f|26|23|3b)|\\u0026|\\u003f)"
+    begin = rf"(?:^|[?&;#\s\"]|{percent}(?:3f|26|23|3b)|\\+u0026|\\+u003f|\\+[nrt])"
     before = rf"(?:[a-z0-9_.\-\[\]%]*(?:[_.\-\[]|{percent}5b))?"
     words = "|".join(re.escape(key.lower()) for key in sorted(set(keys), key=len, reverse=True))
-    return rf"(?i)({begin}{before}(?:{words})(?:\]|{percent}5d)?(?:=|{percent}3d))[^&#\s\"]+"
+    return rf"(?i)({begin}{before}(?:{words})(?:\]|{percent}5d)?(?:=|{percent}3d|\\+u003d))[^&#\s\"]+"
 
 
 def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySection) -> list[tuple[str, int, str]]:

@@ -15,6 +15,8 @@ import polars as pl
 
 from elf.agents.sources.lines import LINE_BYTES_MAX
 
+#: A record has at most so many parts; whoever cuts lines does so behind some KiB, so that few are enough.
+PARTS_MAX = 1_024
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
@@ -53,7 +55,7 @@ def join_parts(texts: pl.Series, streams: pl.Series, is_end: Bools) -> Records:
     for code in range(int(codes.max()) + 1):
         own = np.flatnonzero(codes == code)
         numbers = _numbers(is_end[own])
-        if np.bincount(numbers, lengths[own]).max() > LINE_BYTES_MAX:
+        if np.bincount(numbers, lengths[own]).max() > LINE_BYTES_MAX or np.bincount(numbers).max() > PARTS_MAX:
             is_end[own[cut_places(lengths[own].tolist(), is_end[own].tolist())]] = True
             numbers = _numbers(is_end[own])
         groups[own] = numbers + count
@@ -68,13 +70,14 @@ def join_parts(texts: pl.Series, streams: pl.Series, is_end: Bools) -> Records:
 
 def cut_places(lengths: Iterable[int], ends: Iterable[bool]) -> list[int]:
     """Return the parts of a stream with which records become too long, so that they end there."""
-    found, total = list[int](), 0
+    found, total, count = list[int](), 0, 0
     for place, (length, is_end) in enumerate(zip(lengths, ends, strict=True)):
-        total += length
-        if total > LINE_BYTES_MAX:
+        total, count = total + length, count + 1
+        is_cut = total > LINE_BYTES_MAX or count > PARTS_MAX
+        if is_cut:
             found.append(place)
-        if is_end or total > LINE_BYTES_MAX:
-            total = 0
+        if is_end or is_cut:
+            total = count = 0
     return found
 
 

@@ -21,6 +21,7 @@ from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import Ends, valid_utf8
 from elf.agents.sources.objects.values import without_lone_surrogates
+from elf.agents.sources.times.notations import NOTATIONS, is_whole_time
 from elf.agents.sources.wrapped.begun import BegunParts, Part
 from elf.agents.sources.wrapped.records import Bools
 
@@ -153,12 +154,15 @@ class ObjectWrapper:
         return Unwrapped(msgspec.structs.replace(parsed, events=events), texts, is_end, rejected)
 
 
-_CRI = re.compile(rb"[^ ]+ (stdout|stderr) ([PF]) ([^\n]*)")
+_CRI = re.compile(rb"([^ ]+) (stdout|stderr) ([PF]) ([^\n]*)")
+_ISO = NOTATIONS["iso"]
 
 
 def _cri_part(line: bytes) -> Part | None:
     found = _CRI.match(line)
-    return Part(found[1], found[2] == b"F", len(found[3])) if found else None
+    if found is None or is_whole_time(_ISO, found[1]) is None:
+        return None  # what is no line of the wrapper ends nothing
+    return Part(found[2], found[3] == b"F", len(found[4]))
 
 
 class _Docker(msgspec.Struct):
