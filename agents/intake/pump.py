@@ -254,9 +254,10 @@ class Pump:
         assert self._recognition is not None
         before_ms = self.now_ms()
         self.reading, trouble = self._recognition.look()
-        self.troubles = [] if trouble is None else [trouble]
-        if self.reading is None and trouble is None:
-            self._time.rest(True, before_ms)
+        if self.reading is None:
+            self.tail.look()
+            self.troubles = [*([] if trouble is None else [trouble]), *self.tail.troubles]
+            self._time.rest(not self.troubles and not self.tail.waiting, before_ms)
         return self.reading
 
     def _refuse_half_done(self) -> None:

@@ -87,15 +87,19 @@ class Recognition:
         """
         now_ms = self._up_ms()
         if self._next_ms is None or now_ms >= self._next_ms:
-            lines = self._samples()
-            if lines != self._lines:
-                self._lines = lines
-                self._since_ms = now_ms
-            self._last = self._judged(now_ms - self._since_ms)
+            self._last = self._looked(now_ms)
             self._next_ms = now_ms + self._pause_ms
         return self._last
 
-    def _judged(self, age_ms: int) -> Look:
+    def _looked(self, now_ms: int) -> Look:
+        try:
+            lines = self._samples()
+        except OSError as error:
+            return Look(None, f"{error.filename}: {error.strerror}")
+        if lines != self._lines:
+            self._lines = lines
+            self._since_ms = now_ms
+        age_ms = now_ms - self._since_ms
         count = sum(lines.count(b"\n") for lines in self._lines[:1])
         if not count:
             return Look(None, None)
@@ -107,6 +111,9 @@ class Recognition:
         return look
 
     def _recognised(self, samples: Sequence[bytes]) -> Look:
+        # Not loaded by an agent whose sources all say what they are.
+        from elf.agents.sources.recognition import NO_ZONE, fitting
+
         found = recognised(samples, self._time)
         if isinstance(found, str):
             return Look(None, f"its format is open: {found}")
@@ -114,6 +121,8 @@ class Recognition:
             reading = self._make(found)
         except ConfigError as error:
             return Look(None, str(error))
+        if not any(fitting(reading.format, lines).is_good for lines in samples):
+            return Look(None, f"its format is open: as {reading.format.name} {NO_ZONE}")
         self.recognised = found
         log.info("source %s: its lines are read as %s from now on", self._source, ", ".join(found.formats))
         return Look(reading, None)

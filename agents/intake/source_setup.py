@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import os
@@ -135,22 +136,28 @@ def describe_columns(
         reading: what reads its lines; None if that is not known yet.
 
     Returns:
-        `columns`: name -> type of the columns asked for; `fields`: every name the source is seen to have; `open`: why
-        nothing is known, if it has lines that tell no format.
+        `columns`: name -> type of the columns asked for; `fields`: every name the source is seen to have; `closed`: it
+        has no others; `open`: why nothing is known, if it has lines that tell no format.
     """
     patterns = [source.path, glob.escape(str(push_log))]
     if reading is None:
-        samples = _samples(patterns) if source.format == AUTO else []
-        found = recognised(samples, source.time or None) if samples else None
+        samples = []
+        with contextlib.suppress(OSError):
+            samples = _samples(patterns) if source.format == AUTO else []
+        found = recognised(samples, source.time or None) if source.format == AUTO else None
         if isinstance(found, str):
             why = {"open": f"has lines of an open format ({found})"} if any(samples) else {}
             return {"columns": {}, "fields": [], **why}
         reading = make_reading(name, source, recognised=found)
     declared = reading.columns
     if reading.format.columns is not None:
-        return {"columns": {column: kind.ddl for column, kind in declared.items()}, "fields": list(declared)}
+        types = {column: kind.ddl for column, kind in declared.items()}
+        return {"columns": types, "fields": list(declared), "closed": True}
     asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
-    inferred = infer(reading.format, newest_lines(patterns, SAMPLE_BYTES, reading.format.carrier), asked)
+    lines = b""
+    with contextlib.suppress(OSError):
+        lines = newest_lines(patterns, SAMPLE_BYTES, reading.format.carrier)
+    inferred = infer(reading.format, lines, asked)
     known = {**inferred.columns, **declared}
     return {
         "columns": {column: kind.ddl for column, kind in known.items()},

@@ -311,6 +311,6 @@ def _typed(definition: Definition, read: dict[str, Any], source: dict[str, Any])
             if not source["fields"]:
                 why = source.get("open", "has no lines yet")
                 message = f"source {definition.source!r} {why}, so nothing is known of column {name!r}"
-            raise refused(node, message, "or declare its type under [columns]")
+            raise refused(node, message, "" if source.get("closed") else "or declare its type under [columns]")
         columns[found[0]] = found[1]
     return columns

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.layout_lines import LayoutLines
@@ -21,6 +22,8 @@ from elf.agents.sources.times.zones import UTC
 SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
 #: Layouts of one file are at most so many.
 _COVER_MAX = 3
+#: Why lines do not fit a format that they were recognised as: that takes times without a zone for UTC.
+NO_ZONE = "their times have no zone, and this machine's is not UTC; write theirs as time_zone"
 #: Formats whose lines name their columns: others are meant where these fit, too.
 _GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
@@ -84,7 +87,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     several = _cover(lines)
     if several is not None:
         return Recognised(several, (several,))
-    near = sorted((guess for guess in guesses if guess.fits), key=_rank, reverse=True)
+    near = sorted((guess for guess in guesses if guess.fits), key=lambda each: (each.fits, _rank(each)), reverse=True)
     return Recognised(None, tuple(near[:_COVER_MAX]))
 
 
@@ -147,15 +150,21 @@ def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     return max(guesses, key=lambda guess: guess.fits)
 
 
-def _rank(guess: Guess) -> tuple[int, int]:
-    """Rank by how many lines fit; then a line in a wrapper is more than a line, and a line more than an object."""
-    if guess.names[0] in _GENERAL:
-        return guess.fits, 0
-    if guess.names[0] in (*WRAPPERS, *OBJECT_WRAPPERS):
-        return guess.fits, 1
-    if guess.names[0] in SIGNED:
-        return guess.fits, 4
-    return guess.fits, 3 if "+" in guess.names[0] else 2
+def _rank(guess: Guess) -> tuple[int, float]:
+    """Rank by how much a format says of its lines, then by the share of them that fit.
+
+    A line in a wrapper is more than a line, a line more than an object, or a wrapper whatever is in it: these fit the
+    few lines, too, that a program says beside what it logs, and would make all others texts.
+    """
+    share = guess.fits / max(guess.lines, 1)
+    name, _, inner = guess.names[0].partition("+")
+    if name in SIGNED:
+        return 5, share
+    if inner:
+        return (3 if inner in _GENERAL else 4), share
+    if name in _GENERAL:
+        return 0, share
+    return (1 if name in (*WRAPPERS, *OBJECT_WRAPPERS) else 2), share
 
 
 def _is_twin(guess: Guess) -> bool:
@@ -175,4 +184,8 @@ def _cover(lines: Sequence[bytes]) -> Guess | None:
         names.append(best)
         left = unfit
     found = Guess(tuple(names), len(lines) - len(left), len(lines))
+    try:
+        make_format(names, zone=UTC)
+    except ConfigError:
+        return None  # they cannot be read together
     return found if found.is_good else None

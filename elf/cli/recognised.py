@@ -10,7 +10,7 @@ from elf.agents.errors import BadRequestError, ConfigError
 from elf.agents.sources.files.inputs import Input
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.misfits import advice
-from elf.agents.sources.recognition import JSON, Recognised, recognise
+from elf.agents.sources.recognition import JSON, NO_ZONE, Recognised, fitting, recognise
 from elf.cli.output import say
 
 #: The field of JSON lines that has the event time, if neither anybody says nor any line shows another.
@@ -44,7 +44,12 @@ def format_of(reading: Reading, zone: zoneinfo.ZoneInfo | None) -> Format:
 
 
 def reading_of(
-    files: Sequence[Input], formats: Sequence[str] | None, time: str | None, *, hints: bool = True
+    files: Sequence[Input],
+    formats: Sequence[str] | None,
+    time: str | None,
+    *,
+    zone: zoneinfo.ZoneInfo | None = None,
+    hints: bool = True,
 ) -> Reading:
     """Return what the lines of files are read as; says so on stderr if nobody did.
 
@@ -52,6 +57,7 @@ def reading_of(
         files: the first one that has lines is looked at.
         formats: of `--format`.
         time: of `--time`.
+        zone: of `--time-zone`.
         hints: what is nothing known is said to be shown by `elf sample`.
 
     Raises:
@@ -64,8 +70,11 @@ def reading_of(
         return Reading([JSON], time or _TIME)
     found = recognise(front, time)
     if found.format is not None:
+        reading = Reading(found.format.names, found.format.time or time or _TIME)
+        if not fitting(format_of(reading, zone), front).is_good:
+            raise BadRequestError(f"{file.name}: its lines are {found.format.shown}, but {NO_ZONE} (--time-zone)")
         say(f"read as {found.format.shown}: {found.format.fits} of {found.format.lines} lines")
-        return Reading(found.format.names, found.format.time or time or _TIME)
+        return reading
     if front.lstrip().startswith(b"{"):
         # Objects, of which none has a time: what is wrong is said of the first one that is rejected.
         return Reading([JSON], time or _TIME)

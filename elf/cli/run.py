@@ -77,7 +77,8 @@ def run(
     with explained(file, text=text):
         definition = load_job(file, text)
         found = find_inputs(inputs)
-        reading = reading_of(found.files, formats or ([JSON] if unwrap else None), time)._replace(unwrap=unwrap)
+        reading = reading_of(found.files, formats or ([JSON] if unwrap else None), time, zone=zone)
+        reading = reading._replace(unwrap=unwrap)
         format_of(reading, zone)
         types = parse_columns(columns or "")
         outcome = evaluate(definition, found, reading.formats, types, reading.time, zone, unwrap)

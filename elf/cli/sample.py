@@ -46,7 +46,7 @@ def sample(
 
     zone = zone_of(time_zone)
     (found,) = find_inputs([file]).files
-    reading = reading_of([found], formats, time, hints=False)
+    reading = reading_of([found], formats, time, zone=zone, hints=False)
     format = format_of(reading, zone)
     lines = _lines(format, found)
     fitting = [each for each in lines if each.fits]

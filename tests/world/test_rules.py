@@ -86,7 +86,7 @@ NEEDED: list[tuple[Remove, int, float]] = [
     (without_one_transaction, 1, 40.0),
     (without_names, 1, 40.0),
     (without_gaps, 2, 40.0),
-    (without_those_that_began_late, 7, 40.0),
+    (without_those_that_began_late, 15, 40.0),
     (rollup.without_m2, 1, 40.0),
     (rollup.without_m4_at_the_root, 4, 40.0),
     (rollup.without_m5, 1, 20.0),

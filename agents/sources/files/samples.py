@@ -14,27 +14,34 @@ from elf.agents.sources.files.readers import look_at, open_reader
 def newest_lines(patterns: Iterable[str], bytes_max: int, carrier: Carrier | None = None) -> bytes:
     """Return the last whole lines of the newest file that has any: the first ones of one that is compressed.
 
-    If there is a `carrier`, they stand behind the lines of the file's front that they need, as it says.
+    If there is a `carrier`, they stand behind the lines of the file's front that they need, as it says. Raises OSError
+    if there are none because files cannot be read.
     """
     return _of_newest(patterns, lambda path: _last_lines(path, bytes_max, carrier))
 
 
 def first_lines(patterns: Iterable[str], bytes_max: int) -> bytes:
-    """Return the first whole lines of the newest file that has any."""
+    """Return the first whole lines of the newest file that has any; raises OSError as `newest_lines`."""
     return _of_newest(patterns, lambda path: _first_lines(path, bytes_max))
 
 
 def _of_newest(patterns: Iterable[str], lines_of: Callable[[str], bytes]) -> bytes:
     found = {path for pattern in patterns if pattern for path in matched_files(pattern)}
-    files = []
+    files, failed = [], None
     # Any of them may be rotated away meanwhile, or be out of reach; the others tell as much.
     for path in found:
         with contextlib.suppress(OSError):
             files.append(look_at(path))
     for file in sorted(files, key=lambda file: file.mtime_ns, reverse=True):
-        with contextlib.suppress(OSError):
+        try:
             if lines := lines_of(file.path):
                 return lines
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            failed = error
+    if failed is not None:
+        raise failed
     return b""
 
 

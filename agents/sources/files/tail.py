@@ -153,6 +153,10 @@ class Tail:
         """Logs that had lines to read at the last look; a log with all files it was rotated to is one."""
         return {live for live, files in self._families.items() if any(file.waiting for file in files)}
 
+    def look(self) -> None:
+        """See which files there are, and read nothing."""
+        self._look()
+
     def take_gaps(self) -> list[Gap]:
         """Return the gaps found since the last call."""
         gaps = self._gaps

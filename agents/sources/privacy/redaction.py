@@ -40,10 +40,14 @@ IP_COLUMNS = frozenset(
 )
 # fmt: on
 #: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.
-_WHOLE_ADDRESS = (
-    r"^\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
-    r"(?::[0-9]{1,5})?\s*$"
+_ADDRESS = (
+    r"\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
+    r"(?::[0-9]{1,5})?\s*"
 )
+_ADDRESSES = f"{_ADDRESS}(?:,{_ADDRESS})*"
+_WHOLE_ADDRESS = f"^{_ADDRESSES}$"
+#: An object or an array with such a text in it.
+_OBJECT_WITH_ADDRESS = rf'^\s*[\[{{].*"{_ADDRESSES}"'
 #: Which columns of an access log hold others, or are made of them: who leaves out a part means all that has it.
 _PARTS = {
     "request": ("method", "uri", "path", "query", "protocol"),
@@ -142,9 +146,14 @@ class Redactor:
         return _plain(names[-1]) in self._addresses or tuple(path) in self._address_paths
 
     def _without_addresses(self, texts: pl.Series) -> pl.Series:
-        """Anonymise texts that are an address as a whole, in whichever column; the very same column if none is."""
+        """Anonymise texts that are addresses as a whole, in whichever column; the very same column if none is.
+
+        Objects and arrays with such texts are null: what is left of them would be other objects.
+        """
         if not self._addresses:
             return texts
+        if (holds := texts.str.contains(_OBJECT_WITH_ADDRESS).fill_null(False)).any():
+            texts = texts.set(holds, None)
         found = texts.str.contains(_WHOLE_ADDRESS).fill_null(False)
         return texts.zip_with(~found, self._anonymiser.column(texts.set(~found, None))) if found.any() else texts
 

@@ -18,6 +18,7 @@ from elf.agents.jobs.plan import compile_job
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, AgentSection, SourceConfig
 from elf.agents.sources.counters import Counters
+from elf.agents.sources.files.readers import Reader, open_reader
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
@@ -106,11 +107,35 @@ def test_few_lines_tell_once_no_more_come(site: Site) -> None:
 
 
 def test_where_no_line_is_nothing_is_missing(site: Site) -> None:
+    site.log.write_text("")
     assert site.read() == 0 and not site.pump.troubles
     assert site.pump.watermark_ms() == site.pump.now_ms()
-    site.log.write_text("")
+
+
+def test_a_log_that_is_not_there_or_cannot_be_read_is_out_of_sight(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert site.read() == 0 and site.pump.troubles == [f"no file matches {site.log}"]
+    assert site.pump.watermark_ms() is None, "lines may be missing"
+    site.log.write_text(lines(COMBINED, 30))
+
+    def refuse(path: str) -> Reader:
+        if path == str(site.log):
+            raise PermissionError(13, "Permission denied", path)
+        return open_reader(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elf.agents.sources.files.samples.open_reader", refuse)
+        site.up_ms += LOOK_MS
+        assert site.read() == 0 and site.pump.troubles == [f"{site.log}: Permission denied"]
+        assert site.pump.watermark_ms() is None
     site.up_ms += LOOK_MS
-    assert site.read() == 0 and site.pump.watermark_ms() == site.pump.now_ms()
+    assert site.read() == 30 and site.pump.watermark_ms() is not None
+
+
+def test_rows_of_csv_whose_times_need_a_zone_wait_for_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("headed.named", "format", "named_layouts"):
+        monkeypatch.setattr(f"elf.agents.sources.{place}.machine_zone", lambda: None)
+    site.log.write_text("time,path\n" + "".join(f"2026-01-01 00:00:0{n % 10},/a\n" for n in range(30)))
+    assert site.read() == 0 and "their times have no zone" in site.pump.troubles[0]
 
 
 def test_what_is_nothing_known_is_not_read_and_said(site: Site) -> None:

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from elf.agents.sources.format import make_format
 from elf.agents.sources.recognition import Guess, recognise
+from elf.agents.sources.times.zones import UTC
 from tests.agents.sources.format_files import formats, layouts
 
 
@@ -79,3 +81,23 @@ def test_what_names_its_columns_is_recognised_in_wrappers(inner: str, text: str,
 def test_objects_with_a_log_are_no_containers() -> None:
     found = recognised(json.dumps({"log": "hello", "time": "2026-11-26T09:00:00Z"}))
     assert found == Guess(("json",), 1, 1, "time")
+
+
+def test_what_says_the_most_of_lines_is_theirs_though_a_few_do_not_fit() -> None:
+    """A program says other things beside what it logs; a wrapper of texts, or any object, fits these, too."""
+    access = b'192.0.2.7 - - [01/Jan/2026:00:00:01 +0000] "GET /a HTTP/1.1" 200 5 "-" "curl"'
+    stamp = b"2026-01-01T00:00:01.000000000Z stdout F "
+    found = recognise((stamp + access + b"\n") * 30 + stamp + b"server started\n")
+    assert found.format is not None and found.format.names == ("cri+combined",)
+    texts = ['{"time":"2026-01-01T00:00:01Z","n":1}\n'] * 30 + ["panic: none\n"]
+    outer = ({"log": text, "stream": "stdout", "time": "2026-01-01T00:00:01Z"} for text in texts)
+    found = recognise(b"".join(json.dumps(each).encode() + b"\n" for each in outer))
+    assert found.format is not None and found.format.names == ("docker+json",) and found.format.time == "time"
+
+
+def test_layouts_that_do_not_go_together_are_nothing() -> None:
+    ingress = [sample["line"] for sample in formats()["nginx-ingress"]["samples"]]
+    alb = [sample["line"] for sample in formats()["alb"]["samples"]]
+    mixed = "".join(line + "\n" for line in [*ingress * 5, *alb * 5]).encode()
+    found = recognise(mixed)
+    assert found.format is None or make_format(found.format.names, zone=UTC)

@@ -161,3 +161,17 @@ def test_addresses_in_objects_are_known_by_the_last_name_of_their_path() -> None
         "request": None,  # an object that holds an address is none itself
         "a": "b",
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("203.0.113.7, 198.51.100.9", "203.0.113.0, 198.51.100.0"),
+        ('{"client_ip": "203.0.113.7", "n": 1}', None),
+        ('["a", "203.0.113.7:4711"]', None),
+        ('{"at": "12:30", "n": [1, 2]}', '{"at": "12:30", "n": [1, 2]}'),
+        ("version 1.2.3.4 is out", "version 1.2.3.4 is out"),
+    ],
+)
+def test_addresses_in_lists_and_objects_do_not_stay(value: str, wanted: str | None) -> None:
+    assert texts(Redactor(PrivacySection(ip="prefix")), value) == [wanted]
