@@ -121,8 +121,8 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: File or glob to tail; empty for a source that is only pushed to (`/v1/ingest/NAME`).
     path: str = ""
     #: json, a name of docs/FORMATS.md, or a pasted nginx log_format / Apache LogFormat line; of several the first that
-    #: fits a line is its own. "auto": what the first lines are found to be. Unless set: json where columns are
-    #: declared or a field is unwrapped, else auto.
+    #: fits a line is its own. "auto": what the first lines are found to be. Unless set: auto; json where columns are
+    #: declared, a field is unwrapped, or lines are only pushed.
     format: str | list[str] = ""
     #: JSON field that holds the event time. Unless set: ts, or what auto finds.
     time: str = ""
@@ -139,7 +139,8 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         if not self.format:
-            msgspec.structs.force_setattr(self, "format", "json" if self.columns or self.unwrap else AUTO)
+            is_open = self.path and not self.columns and not self.unwrap
+            msgspec.structs.force_setattr(self, "format", AUTO if is_open else "json")
         if self.start not in ("beginning", "end"):
             raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
 

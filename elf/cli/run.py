@@ -45,7 +45,8 @@ def run(
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Field with the event time; without --format the one that has it, else ts.")
+        str | None,
+        typer.Option(metavar="FIELD", help="Field with the event time; without --format the one that has it, else ts."),
     ] = None,
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Of times that do not say theirs: Europe/Berlin, UTC.")
