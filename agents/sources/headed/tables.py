@@ -25,8 +25,9 @@ from elf.agents.sources.times.notations import NOTATIONS, Notation, is_whole_tim
 _BOM = b"\xef\xbb\xbf"
 #: What is longer is no header: each name costs, and the kernel's programs have at most 32,767 fields.
 HEADER_BYTES_MAX = 64 << 10
-#: Names have a letter and no address in them: the values of a torn row, which become columns, do not pass for some.
-_IS_NAME = re.compile(r"^(?![0-9a-fA-F.:]*[.:][0-9a-fA-F.:]*$).*[^\W\d_]", re.S)
+#: Names have a letter and no address in them: the values of a torn row, which become columns, do not pass for some. A
+#: column without a name is read over: tables are written with their row numbers first, or a comma last.
+_IS_NAME = re.compile(r"^$|^(?![0-9a-fA-F.:]*[.:][0-9a-fA-F.:]*$).*[^\W\d_]", re.S)
 _TAB, _COMMA = "\t", ","
 _ADDRESSES = frozenset({Kind.IP})
 
