@@ -134,6 +134,18 @@ def test_a_header_with_a_byte_order_mark_behind_another_one_is_one() -> None:
     assert in_chunks("csv", *lines) == wanted
 
 
+@pytest.mark.parametrize(
+    "second",
+    [b"time,a\n", b'"x","@timestamp","a"\n', b"x\ttime_local\ta\n", b"\xef\xbb\xbfdate,a\r\n", b"x\xff,d\0ate,a\n"],
+)
+def test_a_second_header_may_have_another_name_for_the_time(second: bytes) -> None:
+    row = b"7,1795683600,2\n" if b"x" in second[:2] else b"1795683600,2\n"
+    lines = (b"ts,a\n", b"1795683600,1\n", second, row.replace(b",", b"\t") if b"\t" in second else row)
+    wanted = Counters(4, 2, headers=2), ["1", "2"]
+    assert in_chunks("csv", b"".join(lines)) == wanted
+    assert in_chunks("csv", *lines) == wanted
+
+
 @pytest.mark.parametrize("torn", [b"203.0.113.9,ts,x\n", b",203.0.113.77,ts\n", b"2001:db8::1,ts,x\n", b"7,ts,x\n"])
 @pytest.mark.parametrize("header", [b"ts,a\n", b""])
 def test_a_torn_row_that_has_the_name_of_the_time_is_no_header(torn: bytes, header: bytes) -> None:
