@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -61,25 +62,44 @@ def in_chunks(name: str, *chunks: bytes) -> tuple[Counters, list[str | None]]:
     return counters, found
 
 
-@pytest.mark.parametrize("time", [b"x", b"2026", b"2026-13-26T09:00:00Z", b"1795683600", b"2026-11-26T09:00:00Zx"])
-def test_a_line_that_the_wrapper_rejects_ends_no_record_in_any_chunks(time: bytes) -> None:
-    good = b"2026-11-26T09:00:00.123456789Z stdout "
-    lines = [good + b"P be\n", time + b" stdout F torn\n", good + b"F gun\n"]
-    wanted = Counters(3, 1, 1, parts=1), ["begun"]
+def cri(text: bytes, is_end: bool, time: bytes = b"2026-11-26T09:00:00.123456789Z") -> bytes:
+    return b"%s stdout %s %s\n" % (time, b"F" if is_end else b"P", text)
+
+
+def docker(text: bytes, is_end: bool, time: bytes = b'"2026-11-26T09:00:00.123456789Z"') -> bytes:
+    return b'{"log":"%s%s","stream":"stdout","time":%s}\n' % (text, b"\\n" if is_end else b"", time)
+
+
+def check_in_any_chunks(name: str, lines: Sequence[bytes], wanted: tuple[Counters, list[str | None]]) -> None:
     for cuts in ([0, 3], [0, 1, 3], [0, 2, 3], [0, 1, 2, 3]):
-        chunks = [b"".join(lines[begin:end]) for begin, end in pairwise(cuts)]
-        assert in_chunks("cri", *chunks) == wanted
+        assert in_chunks(name, *(b"".join(lines[begin:end]) for begin, end in pairwise(cuts))) == wanted
+
+
+@pytest.mark.parametrize("time", [b"x", b"2026", b"2026-13-26T09:00:00Z", b"1795683600", b"2026-11-26T09:00:00Zx"])
+def test_a_line_of_cri_that_is_rejected_ends_no_record(time: bytes) -> None:
+    lines = [cri(b"be", False), cri(b"torn", True, time), cri(b"gun", True)]
+    check_in_any_chunks("cri", lines, (Counters(3, 1, 1, parts=1), ["begun"]))
+
+
+@pytest.mark.parametrize("time", [b"null", b'"x"', b'"2026-13-26T09:00:00Z"', b"true", b"{}"])
+def test_a_line_of_docker_that_is_rejected_ends_no_record(time: bytes) -> None:
+    lines = [docker(b"be", False), docker(b"torn", True, time), docker(b"gun", True)]
+    check_in_any_chunks("docker", lines, (Counters(3, 1, 1, parts=1), ["begun"]))
+
+
+def test_a_line_ends_a_record_with_any_time_that_the_wrapper_takes() -> None:
+    wanted = Counters(3, 2, parts=1), ["begun", "next"]
+    for time in (b"2026-11-26 09:00:00Z", b"2026-11-26T09:00:00 +01:00"):
+        check_in_any_chunks("cri", [cri(b"be", False), cri(b"gun", True, time), cri(b"next", True)], wanted)
+    for time in (b"1795683600", b"1795683600.5", b'"1795683600123"', b'"26/Nov/2026:09:00:00 +0000"'):
+        check_in_any_chunks("docker", [docker(b"be", False), docker(b"gun", True, time), docker(b"next", True)], wanted)
 
 
 @pytest.mark.parametrize(
     ("name", "part", "end"),
     [
-        ("cri", b"2026-11-26T09:00:00Z stdout P x\n", b"2026-11-26T09:00:00Z stdout F y\n"),
-        (
-            "docker",
-            b'{"log":"x","stream":"stdout","time":"2026-11-26T09:00:00Z"}\n',
-            b'{"log":"y\\n","stream":"stdout","time":"2026-11-26T09:00:00Z"}\n',
-        ),
+        ("cri", cri(b"x", False), cri(b"y", True)),
+        ("docker", docker(b"x", False), docker(b"y", True)),
     ],
 )
 def test_records_have_no_more_than_so_many_parts(name: str, part: bytes, end: bytes) -> None:
