@@ -25,6 +25,7 @@ from elf.agents.sources.lines import Ends, clean
 from elf.agents.sources.objects.frames import Block, ObjectReader, TimesOf, Wanted
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.objects.reading import reason
+from elf.agents.sources.objects.values import scalar
 from elf.agents.sources.prefilter import Prefilter, json_escape
 from elf.agents.sources.times.notations import NO_TIME
 
@@ -102,6 +103,11 @@ class JsonLines:
             oddities=lines.oddities + Oddities(mistyped={name: len(times) for name, times in all_mistyped.items()}),
             mistyped=all_mistyped,
         )
+
+    def is_time(self, value: bytes) -> bool:
+        """Whether a value, as JSON has it, is an event time."""
+        values = [scalar(value)]
+        return bool(event_time.from_values(values)[1][0]) or bool(self._times_of(values)[0] != NO_TIME)
 
     def _events(self, data: bytes, begin: int, ends: Ends, found: Block, rejects: Rejects) -> pl.DataFrame:
         """Make events of some lines; lines that are none are rejected."""

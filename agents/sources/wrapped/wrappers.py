@@ -111,6 +111,15 @@ class LayoutWrapper:
         return Unwrapped(parsed, texts, is_end, [])
 
 
+class _Docker(msgspec.Struct):
+    log: msgspec.Raw = msgspec.Raw(b"null")
+    stream: str = ""
+    time: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_DOCKER = msgspec.json.Decoder(_Docker)
+
+
 class ObjectWrapper:
     """A wrapper of objects; see `Wrapper`.
 
@@ -130,7 +139,7 @@ class ObjectWrapper:
         self._fields = fields
         self._has_parts = has_parts
         self.columns: Mapping[str, SqlType] = dict.fromkeys(fields, SqlType.STRING)
-        self.carrier = BegunParts(b'"%s"', _docker_part, self.has_parts) if has_parts else None
+        self.carrier = BegunParts(b'"%s"', self._part, self.has_parts) if has_parts else None
 
     def has_parts(self, data: bytes) -> bool:
         """Whether lines may be parts of records."""
@@ -153,8 +162,24 @@ class ObjectWrapper:
         texts = texts.str.strip_chars_end("\r\n")
         return Unwrapped(msgspec.structs.replace(parsed, events=events), texts, is_end, rejected)
 
+    def _part(self, line: bytes) -> Part | None:
+        # As lines of JSON are read: what is no UTF-8, or half a character, is replaced, what is no text is its JSON.
+        text = without_lone_surrogates(valid_utf8(line)[0])
+        try:
+            read = _DOCKER.decode(text)
+            raw = bytes(read.log)
+            log = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        time = bytes(read.time)
+        # As Docker writes it, which takes a tenth of the time to see, or any other.
+        has_time = is_whole_time(_ISO, time[1:-1]) is not None or self._reader.is_time(time)
+        if raw == b"null" or not has_time:
+            return None  # what is no line of the wrapper ends nothing
+        return Part(read.stream.encode(), log.endswith("\n"), len(log.rstrip("\r\n").encode()))
 
-_CRI = re.compile(rb"([^ ]+) (stdout|stderr) ([PF]) ([^\n]*)")
+
+_CRI = re.compile(rb"([^\n]{1,64}?) (stdout|stderr) ([PF]) ([^\n]*)")  # times may have a space
 _ISO = NOTATIONS["iso"]
 
 
@@ -163,25 +188,3 @@ def _cri_part(line: bytes) -> Part | None:
     if found is None or is_whole_time(_ISO, found[1]) is None:
         return None  # what is no line of the wrapper ends nothing
     return Part(found[2], found[3] == b"F", len(found[4]))
-
-
-class _Docker(msgspec.Struct):
-    log: msgspec.Raw = msgspec.Raw(b"null")
-    stream: str = ""
-
-
-_DOCKER = msgspec.json.Decoder(_Docker)
-
-
-def _docker_part(line: bytes) -> Part | None:
-    # As lines of JSON are read: what is no UTF-8, or half a character, is replaced, and what is no text is its JSON.
-    text = without_lone_surrogates(valid_utf8(line)[0])
-    try:
-        read = _DOCKER.decode(text)
-        raw = bytes(read.log)
-        log = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if raw == b"null":
-        return None
-    return Part(read.stream.encode(), log.endswith("\n"), len(log.rstrip("\r\n").encode()))

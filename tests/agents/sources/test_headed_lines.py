@@ -6,11 +6,16 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.headed_lines import HeadedLines
+from elf.agents.sources.lines import LINE_BYTES_MAX
 from tests.agents.sources.format_files import formats, rows
 
 NOW_MS = 1_795_683_600_000
+#: Of headers that are read.
+HEADER_BYTES_MAX = 64 << 10
 
 
 def made(name: str) -> Format:
@@ -109,3 +114,89 @@ def test_headers_stand_alone() -> None:
     for spec in (["csv", "combined"], "cri+w3c", "docker+csv"):
         with pytest.raises(ConfigError, match=r"go together|unknown|stand"):
             make_format(spec)
+
+
+def in_chunks(name: str, *chunks: bytes) -> tuple[Counters, list[str | None]]:
+    """Read chunks of one log; return what was counted, and the values of the column `a`."""
+    format = make_format(name)
+    carrying, counters, found = Carrying(format.carrier), Counters(), list[str | None]()
+    for chunk in chunks:
+        parsed = parse_chunk(format, chunk, {"a": SqlType.STRING}, carried=carrying.before(chunk))
+        counters += parsed.counters
+        found += parsed.events["a"].to_list()
+    return counters, found
+
+
+def test_a_header_with_a_byte_order_mark_behind_another_one_is_one() -> None:
+    lines = (b"ts,a\n", b"1795683600,1\n", b"\xef\xbb\xbfts,b,a\n", b"1795683600,2,3\n")
+    wanted = Counters(4, 2, headers=2), ["1", "3"]
+    assert in_chunks("csv", b"".join(lines)) == wanted
+    assert in_chunks("csv", *lines) == wanted
+
+
+@pytest.mark.parametrize(
+    "second",
+    [b"time,a\n", b'"x","@timestamp","a"\n', b"x\ttime_local\ta\n", b"\xef\xbb\xbfdate,a\r\n", b"x\xff,d\0ate,a\n"],
+)
+def test_a_second_header_may_have_another_name_for_the_time(second: bytes) -> None:
+    row = b"7,1795683600,2\n" if b"x" in second[:2] else b"1795683600,2\n"
+    lines = (b"ts,a\n", b"1795683600,1\n", second, row.replace(b",", b"\t") if b"\t" in second else row)
+    wanted = Counters(4, 2, headers=2), ["1", "2"]
+    assert in_chunks("csv", b"".join(lines)) == wanted
+    assert in_chunks("csv", *lines) == wanted
+
+
+@pytest.mark.parametrize("torn", [b"203.0.113.9,ts,x\n", b",203.0.113.77,ts\n", b"2001:db8::1,ts,x\n", b"7,ts,x\n"])
+@pytest.mark.parametrize("header", [b"ts,a\n", b""])
+def test_a_torn_row_that_has_the_name_of_the_time_is_no_header(torn: bytes, header: bytes) -> None:
+    carrying = Carrying(make_format("csv").carrier)
+    for chunk in (header, torn):
+        carrying.before(chunk)
+    assert carrying.before(b"") == ((header,) if header else ())
+    for chunks in ([header + torn], [header, torn]):
+        assert in_chunks("csv", *chunks)[0] == Counters(1 + bool(header), rejected=1, headers=bool(header))
+
+
+@pytest.mark.parametrize(("header", "row"), [(b",ts,a\n", b"0,1795683600,1\n"), (b"ts,a,\n", b"1795683600,1,\n")])
+def test_a_column_of_a_header_may_have_no_name(header: bytes, row: bytes) -> None:
+    assert in_chunks("csv", header, row) == (Counters(2, 1, headers=1), ["1"])
+
+
+def wide(name: str, size: int) -> bytes:
+    """Return a header of more bytes than the size, and of names that all differ."""
+    between = b"," if name == "csv" else b" "
+    names = [b"%06d_n" % number for number in range(size // 9 + 1)]
+    return between.join([b"ts" if name == "csv" else b"#Fields: date time", *names])
+
+
+def test_a_header_of_csv_that_is_too_long_is_none() -> None:
+    header = wide("csv", HEADER_BYTES_MAX)
+    parsed = parse_chunk(make_format("csv"), header + b"\n1795683600,1\n", {})
+    assert parsed.counters == Counters(2, rejected=2)
+    assert {why for _, why in parsed.rejects} == {"no_header"}
+
+
+def test_a_header_of_w3c_that_is_too_long_is_refused_in_a_sentence() -> None:
+    header = wide("w3c", HEADER_BYTES_MAX)
+    row = b"2026-11-26 09:00:00 1"
+    format = make_format("w3c")
+    parsed = parse_chunk(format, header + b"\n" + row + b"\n", {})
+    assert parsed.counters == Counters(2, rejected=1, headers=1) and parsed.rejects == ((row, "header"),)
+    assert isinstance(format, HeadedLines)
+    assert format.fault(header) == "its #Fields are longer than 65536 bytes"
+
+
+@pytest.mark.parametrize("name", ["w3c", "csv"])
+def test_a_wide_header_is_compiled(name: str) -> None:
+    names = [b"n%x" % number for number in range(10_000)]
+    between, header, time = b" ", b"#Fields: date time", b"2026-11-26 09:00:00"
+    if name == "csv":
+        between, header, time = b",", b"ts", b"1795683600"
+    text = between.join([header, *names]) + b"\n" + between.join([time, *[b"7"] * len(names)]) + b"\n"
+    assert parse_chunk(make_format(name), text, {}).counters == Counters(2, 1, headers=1)
+
+
+def test_a_header_that_is_too_long_for_a_line_names_nothing() -> None:
+    row = b"2026-11-26 09:00:00 1\n"
+    counters, _ = in_chunks("w3c", wide("w3c", LINE_BYTES_MAX) + b"\n", row)
+    assert counters == Counters(2, rejected=2)

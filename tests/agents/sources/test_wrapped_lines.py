@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 
 from elf.agents.language.types import SqlType
+from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.inference import infer
+from elf.agents.sources.wrapped.records import PARTS_MAX
 from tests.agents.sources.format_files import formats, rows
 
 NOW_MS = 1_795_683_600_000
@@ -42,3 +47,68 @@ def test_a_wrapper_alone_has_its_texts_as_messages() -> None:
     parsed = parse_chunk(make_format("docker"), lines.encode() + b'{"log":"x","time":1}\n', columns)
     assert [(row["stream"], row["message"]) for row in rows(parsed)] == [("stdout", "a")]
     assert parsed.counters == Counters(2, 1, 1)  # what has begun is not read yet
+
+
+def in_chunks(name: str, *chunks: bytes) -> tuple[Counters, list[str | None]]:
+    """Read chunks of one log; return what was counted, and the texts that stand in it."""
+    format = make_format(name)
+    carrying, counters, found = Carrying(format.carrier), Counters(), list[str | None]()
+    for chunk in chunks:
+        carried = carrying.before(chunk)
+        assert len(carried) <= 2 * PARTS_MAX
+        parsed = parse_chunk(format, chunk, {"message": SqlType.STRING}, carried=carried)
+        counters += parsed.counters
+        found += parsed.events["message"].to_list()
+    return counters, found
+
+
+def cri(text: bytes, is_end: bool, time: bytes = b"2026-11-26T09:00:00.123456789Z") -> bytes:
+    return b"%s stdout %s %s\n" % (time, b"F" if is_end else b"P", text)
+
+
+def docker(text: bytes, is_end: bool, time: bytes = b'"2026-11-26T09:00:00.123456789Z"') -> bytes:
+    return b'{"log":"%s%s","stream":"stdout","time":%s}\n' % (text, b"\\n" if is_end else b"", time)
+
+
+def check_in_any_chunks(name: str, lines: Sequence[bytes], wanted: tuple[Counters, list[str | None]]) -> None:
+    for cuts in ([0, 3], [0, 1, 3], [0, 2, 3], [0, 1, 2, 3]):
+        assert in_chunks(name, *(b"".join(lines[begin:end]) for begin, end in pairwise(cuts))) == wanted
+
+
+@pytest.mark.parametrize("time", [b"x", b"2026", b"2026-13-26T09:00:00Z", b"1795683600", b"2026-11-26T09:00:00Zx"])
+def test_a_line_of_cri_that_is_rejected_ends_no_record(time: bytes) -> None:
+    lines = [cri(b"be", False), cri(b"torn", True, time), cri(b"gun", True)]
+    check_in_any_chunks("cri", lines, (Counters(3, 1, 1, parts=1), ["begun"]))
+
+
+@pytest.mark.parametrize("time", [b"null", b'"x"', b'"2026-13-26T09:00:00Z"', b"true", b"{}"])
+def test_a_line_of_docker_that_is_rejected_ends_no_record(time: bytes) -> None:
+    lines = [docker(b"be", False), docker(b"torn", True, time), docker(b"gun", True)]
+    check_in_any_chunks("docker", lines, (Counters(3, 1, 1, parts=1), ["begun"]))
+
+
+def test_a_line_ends_a_record_with_any_time_that_the_wrapper_takes() -> None:
+    wanted = Counters(3, 2, parts=1), ["begun", "next"]
+    for time in (b"2026-11-26 09:00:00Z", b"2026-11-26T09:00:00 +01:00"):
+        check_in_any_chunks("cri", [cri(b"be", False), cri(b"gun", True, time), cri(b"next", True)], wanted)
+    for time in (b"1795683600", b"1795683600.5", b'"1795683600123"', b'"26/Nov/2026:09:00:00 +0000"'):
+        check_in_any_chunks("docker", [docker(b"be", False), docker(b"gun", True, time), docker(b"next", True)], wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "end"),
+    [
+        ("cri", cri(b"x", False), cri(b"y", True)),
+        ("docker", docker(b"x", False), docker(b"y", True)),
+    ],
+)
+def test_records_have_no_more_than_so_many_parts(name: str, part: bytes, end: bytes) -> None:
+    good = [part] * (PARTS_MAX - 1) + [end]
+    bad = [part] * (PARTS_MAX + 1) + [end]
+    lines = good + bad
+    for size in (150, len(lines)):
+        chunks = [b"".join(lines[at : at + size]) for at in range(0, len(lines), size)]
+        counters, found = in_chunks(name, *chunks)
+        assert found == ["x" * (PARTS_MAX - 1) + "y", "y"]
+        assert counters == Counters(2 * PARTS_MAX + 2, 2, PARTS_MAX + 1, parts=PARTS_MAX - 1)
+    assert {why for _, why in parse_chunk(make_format(name), b"".join(bad), {}).rejects} == {"line_too_long"}

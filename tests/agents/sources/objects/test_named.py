@@ -78,6 +78,17 @@ def test_blanks_are_null_and_not_mistyped() -> None:
     assert (row["uri"], row["path"], row["query"]) == ("/a?b", "/a", "b")
 
 
+def test_seconds_that_are_made_of_no_number_are_mistyped_under_their_own_name() -> None:
+    (sample, *_) = formats()["traefik-json"]["samples"]
+    lines = [json.loads(sample["line"]) | {"Duration": value} for value in ("soon", 1_500_000_000, None)]
+    format = make_format("traefik-json")
+    wanted = {"request_time": (format.columns or {})["request_time"]}
+    parsed = parse_chunk(format, "".join(f"{json.dumps(line)}\n" for line in lines).encode(), wanted)
+    assert parsed.events["request_time"].to_list() == [None, 1.5, None]
+    assert parsed.oddities.mistyped == {"request_time": 1}
+    assert list(parsed.mistyped) == ["request_time"]
+
+
 @pytest.mark.parametrize(
     ("number", "ms"), [("1795683600123456", 1795683600123), ("1795683600123456789", 1795683600123)]
 )

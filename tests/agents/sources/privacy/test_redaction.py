@@ -35,6 +35,12 @@ def texts(redactor: Redactor, *values: str | None) -> list[str | None]:
         ("/a?secret=&b=1", "/a?secret=&b=1"),
         ("/a?monkey=1&inside=2&passenger=3&design=4", "/a?monkey=1&inside=2&passenger=3&design=4"),
         ("/token/abc?page=1", "/token/abc?page=1"),
+        (r"/a?token\u003dabc\u0026b=1", r"/a?token\u003d***"),
+        (r"/a?x=1\\u0026token\\u003dabc", r"/a?x=1\\u0026token\\u003d***"),
+        (r"note\ntoken=abc", r"note\ntoken=***"),
+        (r"note\\r\\ntoken\u003Dabc d", r"note\\r\\ntoken\u003D*** d"),
+        (r"a\tsid=abc", r"a\tsid=***"),
+        (r"C:\design=1", r"C:\design=1"),
         (None, None),
     ],
 )
@@ -175,3 +181,12 @@ def test_addresses_in_objects_are_known_by_the_last_name_of_their_path() -> None
 )
 def test_addresses_in_lists_and_objects_do_not_stay(value: str, wanted: str | None) -> None:
     assert texts(Redactor(PrivacySection(ip="prefix")), value) == [wanted]
+
+
+def test_names_with_hyphens_are_addresses_by_custom() -> None:
+    lists = "192.0.2.77, 2001:db8::77, 198.51.100.9"
+    names = ("X-Forwarded-For", "request.headers['X-Forwarded-For'][0]", "True-Client", "X-Forwarded-Proto")
+    settings = PrivacySection(ip="prefix", ip_columns=["true_client"])
+    found = Redactor(settings).events(pl.DataFrame({name: [lists] for name in names})).row(0)
+    blurred = "192.0.2.0, 2001:db8:0::, 198.51.100.0"
+    assert found == (blurred, blurred, blurred, lists)
