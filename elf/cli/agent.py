@@ -130,7 +130,8 @@ def _look_around(file: Path) -> None:
     for finding in (*found.obstacles, *found.notes):
         say(str(finding))
     if found.obstacles:
-        say(f"{file}: this configuration is valid, but no agent of this user could start with it on this machine")
+        why = "on this machine an agent of this user would not start with it, or lack events"
+        say(f"{file}: this configuration is valid, but {why}")
         raise typer.Exit(CONFIG)
 
 

@@ -220,7 +220,7 @@ def test_validate_looks_at_what_a_configuration_names_unless_it_is_for_another_m
     result = run("validate", file)
     assert result.exit_code == 78
     assert f"{file}:4:15: secret_file = '{tmp_path}/none': cannot read" in result.stderr
-    assert "no agent of this user could start" in result.stderr
+    assert "an agent of this user would not start with it, or lack events" in result.stderr
     result = run("validate", file, "--elsewhere")
     assert (result.exit_code, result.stderr) == (0, f"{file}: this configuration is valid\n")
     file.write_text(f'[agent]\ndata = "{tmp_path}/d"\n[sources.a]\npath = "{tmp_path}/x/a.log"\n')
