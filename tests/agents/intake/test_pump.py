@@ -169,7 +169,8 @@ def test_a_header_reaches_rows_behind_a_crash_and_in_a_file_that_is_begun_anew(t
     site.clock.now_ms += 60_000
     site.run()
     assert sorted(product for _, product in site.rows()) == ["a", "b", "c", "d"]
-    assert site.pump.counters == Counters(read=8, parsed=4, rejected=1, headers=3)
+    # A header may call the time what it likes, of what is known for it; the next one comes at once here.
+    assert site.pump.counters == Counters(read=8, parsed=4, headers=4)
     assert site.pump.counters.balanced
     site.database.close()
 
