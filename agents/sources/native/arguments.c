@@ -87,8 +87,56 @@ int read_texts(Buffers *buffers, PyObject *bytes, PyObject *places, Block *block
     return spans->places == NULL ? -1 : 0;
 }
 
+Py_ssize_t write_spans(Buffers *buffers, PyObject *sequence, Py_ssize_t rows, int32_t **spans)
+{
+    Py_ssize_t count = PySequence_Size(sequence);
+    if (count > BUFFERS_MAX) {
+        PyErr_Format(PyExc_ValueError, "more than %d outputs", BUFFERS_MAX);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        spans[i] = item == NULL ? NULL : write_array(buffers, item, 4, 2, rows);
+        Py_XDECREF(item);
+        if (spans[i] == NULL)
+            return -1;
+    }
+    return count;
+}
+
+int open_column(Column *column, PyObject *bytes, PyObject *places, PyObject *out, Py_ssize_t item_bytes,
+                PyObject *valid)
+{
+    column->buffers.count = 0;
+    if (read_texts(&column->buffers, bytes, places, &column->block, &column->spans) < 0)
+        return -1;
+    Py_ssize_t rows = column->spans.rows;
+    column->out = item_bytes == 0 ? write_bitmap(&column->buffers, out, rows)
+                                  : write_array(&column->buffers, out, item_bytes, 1, rows);
+    column->valid = column->out == NULL ? NULL : write_bitmap(&column->buffers, valid, rows);
+    return column->valid == NULL ? -1 : 0;
+}
+
 PyObject *refused(const char *why)
 {
     PyErr_SetString(PyExc_ValueError, why);
     return NULL;
+}
+
+PyObject *count_of(Py_ssize_t count)
+{
+    if (count >= 0)
+        return PyLong_FromSsize_t(count);
+    if (count == NO_MEMORY)
+        return PyErr_NoMemory();
+    return PyErr_Occurred() ? NULL : refused("a value lies outside of its block, or is none of its kind");
+}
+
+PyObject *counts_of_lines(int done, Py_ssize_t fitting, Py_ssize_t unfit)
+{
+    if (done == DONE)
+        return Py_BuildValue("nn", fitting, unfit);
+    if (done == NO_MEMORY)
+        return PyErr_NoMemory();
+    return refused("each line has to end with a newline, behind the one before");
 }

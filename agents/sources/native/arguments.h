@@ -29,8 +29,29 @@ uint8_t *write_bitmap(Buffers *buffers, PyObject *object, Py_ssize_t rows);
 int read_block(PyObject *bytes, Block *block);
 /* Texts in a block; 0, or -1 with an exception. */
 int read_texts(Buffers *buffers, PyObject *bytes, PyObject *places, Block *block, Spans *spans);
+/* The arrays of some outputs' places, each with room for so many rows; how many there are, or -1 with an exception. */
+Py_ssize_t write_spans(Buffers *buffers, PyObject *sequence, Py_ssize_t rows, int32_t **spans);
+
+/* A column made of texts: where these are, and what their values fill. */
+typedef struct {
+    Buffers buffers;
+    Block block;
+    Spans spans;
+    void *out;
+    uint8_t *valid;
+} Column;
+
+/* The values have so many bytes each, 0: they are bits. 0, or -1 with an exception; in any case there is something to let
+ * go of. */
+int open_column(Column *column, PyObject *bytes, PyObject *places, PyObject *out, Py_ssize_t item_bytes,
+                PyObject *valid);
+
 /* NULL, with a ValueError. */
 PyObject *refused(const char *why);
+/* A count as Python has it; NULL, with an exception, of what kernels return that have failed. */
+PyObject *count_of(Py_ssize_t count);
+/* How many lines fit and how many do not, of a kernel that reads lines; NULL, with an exception, if it has failed. */
+PyObject *counts_of_lines(int done, Py_ssize_t fitting, Py_ssize_t unfit);
 
 /* module_pairs.c */
 PyObject *py_pairs(PyObject *self, PyObject *args);

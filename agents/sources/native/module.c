@@ -51,24 +51,6 @@ static int open_programs(Programs *programs, PyObject *sequence, Py_ssize_t outp
     return 0;
 }
 
-/* The arrays of the outputs' places; how many there are, or -1 with an exception. */
-static Py_ssize_t lock_spans(Buffers *buffers, PyObject *sequence, Py_ssize_t rows, int32_t **spans)
-{
-    Py_ssize_t count = PySequence_Size(sequence);
-    if (count > BUFFERS_MAX) {
-        PyErr_Format(PyExc_ValueError, "more than %d outputs", BUFFERS_MAX);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        spans[i] = item == NULL ? NULL : write_array(buffers, item, 4, 2, rows);
-        Py_XDECREF(item);
-        if (spans[i] == NULL)
-            return -1;
-    }
-    return count;
-}
-
 static PyObject *py_take_apart(PyObject *self, PyObject *args)
 {
     PyObject *programs_of, *bytes, *ends_of, *spans_of, *times, *layouts, *misfits, *result = NULL;
@@ -86,7 +68,7 @@ static PyObject *py_take_apart(PyObject *self, PyObject *args)
         return PyErr_NoMemory();
     programs->count = 0;
     const int64_t *ends = read_block(bytes, &block) < 0 ? NULL : read_array(&buffers, ends_of, 8, 1, &lines);
-    if (ends != NULL && (out.span_count = lock_spans(&buffers, spans_of, lines, spans)) >= 0 &&
+    if (ends != NULL && (out.span_count = write_spans(&buffers, spans_of, lines, spans)) >= 0 &&
         (out.times = write_array(&buffers, times, 8, 1, lines)) != NULL &&
         (out.layouts = write_array(&buffers, layouts, 1, 1, lines)) != NULL &&
         (out.misfits = write_array(&buffers, misfits, 4, MISFIT_NUMBERS, lines)) != NULL &&
@@ -96,12 +78,7 @@ static PyObject *py_take_apart(PyObject *self, PyObject *args)
         Py_BEGIN_ALLOW_THREADS
         done = take_apart(programs->programs, programs->count, &block, ends, lines, &out, &fitting, &unfit);
         Py_END_ALLOW_THREADS
-        if (done == DONE)
-            result = Py_BuildValue("nn", fitting, unfit);
-        else if (done == NO_MEMORY)
-            PyErr_NoMemory();
-        else
-            refused("each line has to end with a newline, behind the one before");
+        result = counts_of_lines(done, fitting, unfit);
     }
     close_programs(programs);
     free(programs);

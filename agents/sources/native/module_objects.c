@@ -5,33 +5,6 @@
 #include "arguments.h"
 #include "objects.h"
 
-static PyObject *count_of(Py_ssize_t count)
-{
-    if (count >= 0)
-        return PyLong_FromSsize_t(count);
-    if (count == NO_MEMORY)
-        return PyErr_NoMemory();
-    return PyErr_Occurred() ? NULL : refused("a value lies outside of its block, or is none");
-}
-
-/* The arrays of the outputs' places; how many there are, or -1 with an exception. */
-static Py_ssize_t lock_places(Buffers *buffers, PyObject *sequence, Py_ssize_t rows, int32_t **spans)
-{
-    Py_ssize_t count = PySequence_Size(sequence);
-    if (count > BUFFERS_MAX) {
-        PyErr_Format(PyExc_ValueError, "more than %d outputs", BUFFERS_MAX);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        spans[i] = item == NULL ? NULL : write_array(buffers, item, 4, 2, rows);
-        Py_XDECREF(item);
-        if (spans[i] == NULL)
-            return -1;
-    }
-    return count;
-}
-
 /* A program for so many outputs; 0, or -1 with an exception. In any case there is something to close. */
 static int open_program_of(ObjectProgram *program, PyObject *bytes, Py_ssize_t outputs)
 {
@@ -62,7 +35,7 @@ PyObject *py_read_objects(PyObject *self, PyObject *args)
     Py_ssize_t lines, outputs;
     buffers.count = 0;
     const int64_t *ends = read_block(bytes, &block) < 0 ? NULL : read_array(&buffers, ends_of, 8, 1, &lines);
-    if (ends != NULL && (outputs = lock_places(&buffers, spans_of, lines, spans)) >= 0 &&
+    if (ends != NULL && (outputs = write_spans(&buffers, spans_of, lines, spans)) >= 0 &&
         (escaped = write_array(&buffers, escaped_of, 1, 1, outputs)) != NULL &&
         (misfits = write_array(&buffers, misfits_of, 4, UNFIT_NUMBERS, lines)) != NULL &&
         open_program_of(&program, program_of, outputs) == 0) {
@@ -71,12 +44,7 @@ PyObject *py_read_objects(PyObject *self, PyObject *args)
         Py_BEGIN_ALLOW_THREADS
         done = read_objects(&program, &block, begin, ends, lines, spans, escaped, misfits, &fitting, &unfit);
         Py_END_ALLOW_THREADS
-        if (done == DONE)
-            result = Py_BuildValue("nn", fitting, unfit);
-        else if (done == NO_MEMORY)
-            PyErr_NoMemory();
-        else
-            refused("each line has to end with a newline, behind the one before");
+        result = counts_of_lines(done, fitting, unfit);
     }
     close_object_program(&program);
     let_go(&buffers);
@@ -112,104 +80,79 @@ static int round_hard(const Block *block, const Spans *spans, Py_ssize_t row, do
     return PyErr_Occurred() ? -1 : !isinf(*out);
 }
 
-/* Read what has been left to Python, into one of the two arrays; how many do not fit, or BAD with an exception. */
-static Py_ssize_t round_all(const Block *block, const Spans *spans, const Hard *hard, int bits, int64_t *integers,
-                            double *doubles, uint8_t *valid)
+/* Read what has been left to Python into a column, of integers of so many bits, or of doubles (0); how many do not fit,
+ * or BAD with an exception. */
+static Py_ssize_t round_all(Column *column, const Hard *hard, int bits)
 {
     Py_ssize_t unfit = 0;
     for (Py_ssize_t i = 0; i < hard->count; i++) {
         Py_ssize_t row = hard->rows[i];
         double number;
-        int has = round_hard(block, spans, row, &number);
+        int has = round_hard(&column->block, &column->spans, row, &number);
         if (has < 0)
             return BAD;
-        if (integers != NULL)
-            has = has && whole_number(number, bits, &integers[row]);
+        if (bits != 0)
+            has = has && whole_number(number, bits, &((int64_t *)column->out)[row]);
         else
-            doubles[row] = has ? number : 0;
+            ((double *)column->out)[row] = has ? number : 0;
         if (has)
-            valid[row / 8] |= (uint8_t)(1 << row % 8);
+            column->valid[row / 8] |= (uint8_t)(1 << row % 8);
         unfit += !has;
     }
     return unfit;
 }
 
-PyObject *py_object_integers(PyObject *self, PyObject *args)
+/* Integers of so many bits, or doubles (0). */
+static PyObject *numbers_of(PyObject *bytes, PyObject *places, int bits, PyObject *out, PyObject *valid)
 {
-    PyObject *bytes, *places, *out_of, *valid_of;
-    int bits;
-    if (!PyArg_ParseTuple(args, "SOiOO:object_integers", &bytes, &places, &bits, &out_of, &valid_of))
-        return NULL;
-    Block block;
-    Spans spans;
-    Buffers buffers;
+    Column column;
     Hard hard = {0};
     Py_ssize_t unfit = BAD;
-    int64_t *out;
-    uint8_t *valid;
-    buffers.count = 0;
-    if (bits != 32 && bits != 64)
-        return refused("integers have 32 or 64 bits");
-    if (read_texts(&buffers, bytes, places, &block, &spans) == 0 &&
-        (out = write_array(&buffers, out_of, 8, 1, spans.rows)) != NULL &&
-        (valid = write_bitmap(&buffers, valid_of, spans.rows)) != NULL) {
+    if (open_column(&column, bytes, places, out, 8, valid) == 0) {
         Py_BEGIN_ALLOW_THREADS
-        unfit = object_integers(&block, &spans, bits, out, valid, &hard);
+        unfit = bits != 0 ? object_integers(&column.block, &column.spans, bits, column.out, column.valid, &hard)
+                          : object_decimals(&column.block, &column.spans, column.out, column.valid, &hard);
         Py_END_ALLOW_THREADS
-        Py_ssize_t more = unfit < 0 ? 0 : round_all(&block, &spans, &hard, bits, out, NULL, valid);
+        Py_ssize_t more = unfit < 0 ? 0 : round_all(&column, &hard, bits);
         unfit = more < 0 ? more : unfit < 0 ? unfit : unfit + more;
     }
     free(hard.rows);
-    let_go(&buffers);
+    let_go(&column.buffers);
     return count_of(unfit);
+}
+
+PyObject *py_object_integers(PyObject *self, PyObject *args)
+{
+    PyObject *bytes, *places, *out, *valid;
+    int bits;
+    if (!PyArg_ParseTuple(args, "SOiOO:object_integers", &bytes, &places, &bits, &out, &valid))
+        return NULL;
+    if (bits != 32 && bits != 64)
+        return refused("integers have 32 or 64 bits");
+    return numbers_of(bytes, places, bits, out, valid);
 }
 
 PyObject *py_object_decimals(PyObject *self, PyObject *args)
 {
-    PyObject *bytes, *places, *out_of, *valid_of;
-    if (!PyArg_ParseTuple(args, "SOOO:object_decimals", &bytes, &places, &out_of, &valid_of))
+    PyObject *bytes, *places, *out, *valid;
+    if (!PyArg_ParseTuple(args, "SOOO:object_decimals", &bytes, &places, &out, &valid))
         return NULL;
-    Block block;
-    Spans spans;
-    Buffers buffers;
-    Hard hard = {0};
-    Py_ssize_t unfit = BAD;
-    double *out;
-    uint8_t *valid;
-    buffers.count = 0;
-    if (read_texts(&buffers, bytes, places, &block, &spans) == 0 &&
-        (out = write_array(&buffers, out_of, 8, 1, spans.rows)) != NULL &&
-        (valid = write_bitmap(&buffers, valid_of, spans.rows)) != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        unfit = object_decimals(&block, &spans, out, valid, &hard);
-        Py_END_ALLOW_THREADS
-        Py_ssize_t more = unfit < 0 ? 0 : round_all(&block, &spans, &hard, 64, NULL, out, valid);
-        unfit = more < 0 ? more : unfit < 0 ? unfit : unfit + more;
-    }
-    free(hard.rows);
-    let_go(&buffers);
-    return count_of(unfit);
+    return numbers_of(bytes, places, 0, out, valid);
 }
 
 PyObject *py_object_booleans(PyObject *self, PyObject *args)
 {
-    PyObject *bytes, *places, *out_of, *valid_of;
-    if (!PyArg_ParseTuple(args, "SOOO:object_booleans", &bytes, &places, &out_of, &valid_of))
+    PyObject *bytes, *places, *out, *valid;
+    if (!PyArg_ParseTuple(args, "SOOO:object_booleans", &bytes, &places, &out, &valid))
         return NULL;
-    Block block;
-    Spans spans;
-    Buffers buffers;
+    Column column;
     Py_ssize_t unfit = BAD;
-    uint8_t *out, *valid;
-    buffers.count = 0;
-    if (read_texts(&buffers, bytes, places, &block, &spans) == 0 &&
-        (out = write_bitmap(&buffers, out_of, spans.rows)) != NULL &&
-        (valid = write_bitmap(&buffers, valid_of, spans.rows)) != NULL) {
+    if (open_column(&column, bytes, places, out, 0, valid) == 0) {
         Py_BEGIN_ALLOW_THREADS
-        unfit = object_booleans(&block, &spans, out, valid);
+        unfit = object_booleans(&column.block, &column.spans, column.out, column.valid);
         Py_END_ALLOW_THREADS
     }
-    let_go(&buffers);
+    let_go(&column.buffers);
     return count_of(unfit);
 }
 

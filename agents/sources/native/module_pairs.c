@@ -23,13 +23,8 @@ static Py_ssize_t lock_names(Buffers *buffers, PyObject *names_of, PyObject *spa
         if (PyBytes_AsStringAndSize(PyTuple_GetItem(names_of, i), &bytes, &size) < 0)
             return -1;
         names[i] = (Name){(const uint8_t *)bytes, (size_t)size};
-        PyObject *item = PySequence_GetItem(spans_of, i);
-        spans[i] = item == NULL ? NULL : write_array(buffers, item, 4, 2, rows);
-        Py_XDECREF(item);
-        if (spans[i] == NULL)
-            return -1;
     }
-    return count;
+    return write_spans(buffers, spans_of, rows, spans);
 }
 
 PyObject *py_pairs(PyObject *self, PyObject *args)
@@ -55,12 +50,7 @@ PyObject *py_pairs(PyObject *self, PyObject *args)
         Py_BEGIN_ALLOW_THREADS
         done = take_pairs(style, &block, ends, lines, &out, &fitting, &unfit);
         Py_END_ALLOW_THREADS
-        if (done == DONE)
-            result = Py_BuildValue("nn", fitting, unfit);
-        else if (done == NO_MEMORY)
-            PyErr_NoMemory();
-        else
-            refused("each line has to end with a newline, behind the one before");
+        result = counts_of_lines(done, fitting, unfit);
     }
     let_go(&buffers);
     return result;

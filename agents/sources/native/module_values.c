@@ -4,35 +4,19 @@
 
 #include "arguments.h"
 
-static PyObject *count_of(Py_ssize_t count)
-{
-    if (count >= 0)
-        return PyLong_FromSsize_t(count);
-    if (!PyErr_Occurred())
-        refused("a text lies outside of its block, or is none of its kind");
-    return NULL;
-}
-
 PyObject *py_integers(PyObject *self, PyObject *args)
 {
-    PyObject *bytes, *places, *out_of, *valid_of;
-    if (!PyArg_ParseTuple(args, "SOOO:integers", &bytes, &places, &out_of, &valid_of))
+    PyObject *bytes, *places, *out, *valid;
+    if (!PyArg_ParseTuple(args, "SOOO:integers", &bytes, &places, &out, &valid))
         return NULL;
-    Block block;
-    Spans spans;
-    Buffers buffers;
+    Column column;
     Py_ssize_t unfit = BAD;
-    int64_t *out;
-    uint8_t *valid;
-    buffers.count = 0;
-    if (read_texts(&buffers, bytes, places, &block, &spans) == 0 &&
-        (out = write_array(&buffers, out_of, 8, 1, spans.rows)) != NULL &&
-        (valid = write_bitmap(&buffers, valid_of, spans.rows)) != NULL) {
+    if (open_column(&column, bytes, places, out, 8, valid) == 0) {
         Py_BEGIN_ALLOW_THREADS
-        unfit = read_integers(&block, &spans, out, valid);
+        unfit = read_integers(&column.block, &column.spans, column.out, column.valid);
         Py_END_ALLOW_THREADS
     }
-    let_go(&buffers);
+    let_go(&column.buffers);
     return count_of(unfit);
 }
 
@@ -82,29 +66,22 @@ static Py_ssize_t round_all(const Block *block, const Spans *spans, int is_durat
 
 PyObject *py_decimals(PyObject *self, PyObject *args)
 {
-    PyObject *bytes, *places, *out_of, *valid_of;
+    PyObject *bytes, *places, *out, *valid;
     int is_duration_kind;
-    if (!PyArg_ParseTuple(args, "SOpOO:decimals", &bytes, &places, &is_duration_kind, &out_of, &valid_of))
+    if (!PyArg_ParseTuple(args, "SOpOO:decimals", &bytes, &places, &is_duration_kind, &out, &valid))
         return NULL;
-    Block block;
-    Spans spans;
-    Buffers buffers;
+    Column column;
     Py_ssize_t unfit = BAD, hard = 0;
-    double *out;
-    uint8_t *valid;
-    buffers.count = 0;
-    if (read_texts(&buffers, bytes, places, &block, &spans) == 0 &&
-        (out = write_array(&buffers, out_of, 8, 1, spans.rows)) != NULL &&
-        (valid = write_bitmap(&buffers, valid_of, spans.rows)) != NULL) {
+    if (open_column(&column, bytes, places, out, 8, valid) == 0) {
         Py_BEGIN_ALLOW_THREADS
-        unfit = read_decimals(&block, &spans, is_duration_kind, out, valid, &hard);
+        unfit = read_decimals(&column.block, &column.spans, is_duration_kind, column.out, column.valid, &hard);
         Py_END_ALLOW_THREADS
         if (unfit >= 0 && hard > 0) {
-            Py_ssize_t more = round_all(&block, &spans, is_duration_kind, out, valid);
+            Py_ssize_t more = round_all(&column.block, &column.spans, is_duration_kind, column.out, column.valid);
             unfit = more < 0 ? more : unfit + more;
         }
     }
-    let_go(&buffers);
+    let_go(&column.buffers);
     return count_of(unfit);
 }
 

@@ -2,6 +2,7 @@
  * comes out can be run, or is refused. */
 #include <stdlib.h>
 
+#include "input.h"
 #include "objects.h"
 
 #define HEADER_BYTES 12
@@ -9,25 +10,6 @@
 #define NODE_BYTES 10
 #define MEMBER_BYTES 4
 #define ITEM_BYTES 6
-
-/* What has not been read yet. */
-typedef struct {
-    const uint8_t *at, *end;
-} Input;
-
-static const uint8_t *take_bytes(Input *input, size_t size)
-{
-    const uint8_t *at = input->at;
-    if ((size_t)(input->end - at) < size)
-        return NULL;
-    input->at += size;
-    return at;
-}
-
-static uint16_t u16(const uint8_t *at)
-{
-    return (uint16_t)(at[0] | at[1] << 8);
-}
 
 /* A node that comes behind another one, so that none is in itself; NULL: there is no such one. */
 static Node *node_behind(const ObjectProgram *program, size_t number, size_t at)

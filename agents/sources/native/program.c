@@ -2,6 +2,7 @@
  * be run, or is refused. */
 #include <stdlib.h>
 
+#include "input.h"
 #include "program.h"
 
 #define HEADER_BYTES 5
@@ -10,25 +11,6 @@
 #define FLAG_QUOTED 1
 #define FLAG_PADS 2
 #define FLAG_CELL 4
-
-/* What has not been read yet. */
-typedef struct {
-    const uint8_t *at, *end;
-} Input;
-
-static const uint8_t *take_bytes(Input *input, size_t size)
-{
-    const uint8_t *at = input->at;
-    if ((size_t)(input->end - at) < size)
-        return NULL;
-    input->at += size;
-    return at;
-}
-
-static uint16_t u16(const uint8_t *at)
-{
-    return (uint16_t)(at[0] | at[1] << 8);
-}
 
 static int take_text(Input *input, Text *text)
 {
