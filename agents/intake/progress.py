@@ -35,6 +35,8 @@ class SourceProgress(msgspec.Struct, frozen=True):
     logs: Mapping[str, int] = {}
     #: What its lines were found to be, where the settings leave that open; a checkpoint of an earlier release has none.
     recognised: Recognised | None = None
+    #: Logs that lack lines before their first event, as `Tail.begun_late` has them.
+    begun_late: tuple[str, ...] = ()
 
 
 class EventTime:

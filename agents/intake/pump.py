@@ -124,8 +124,8 @@ class Pump:
     def _restore(self) -> None:
         state = self._checkpoints.source(self.source)
         if state is not None:
-            self.tail.restore(state.positions)
             progress = msgspec.json.decode(state.counters, type=SourceProgress)
+            self.tail.restore(state.positions, progress.begun_late)
             self.counters = progress.counters
             self._sequence = state.sequence
             self._time.newest_ms = progress.newest_ms
@@ -412,9 +412,14 @@ class Pump:
         self._sequence += 1
         states = self.workers.states(sealed, last=last)
         time = self._time
-        recognised = None if self._recognition is None else self._recognition.recognised
         progress = SourceProgress(
-            self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs, recognised
+            counters=self.counters,
+            newest_ms=time.newest_ms,
+            seen_ms=time.seen_ms,
+            read_ms=time.read_ms,
+            logs=self._last_times.logs,
+            recognised=None if self._recognition is None else self._recognition.recognised,
+            begun_late=tuple(sorted(self.tail.begun_late)),
         )
         encoded = msgspec.json.encode(progress)
         source = SourceState(self.source, self.tail.positions(), encoded, self._sequence)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -101,7 +101,7 @@ class Tail:
         #: Totals since the start, for metrics.
         self.gap_count = self.gap_bytes = 0
         self._gaps: list[Gap] = []
-        #: Logs with files that were rotated away before the first look, which are not read.
+        #: Logs with files that were rotated away before the first look and are not read, until that is taken note of.
         self.begun_late: set[str] = set()
         #: Every known file that exists or existed, by device and inode.
         self._files: dict[tuple[int, int], Followed] = {}
@@ -120,13 +120,14 @@ class Tail:
         self._looks = self._reads = self._looked_ms = 0
         self._restored = False
 
-    def restore(self, positions: bytes) -> None:
-        """Take up the places that `positions` returned in a former run; before the first read.
+    def restore(self, positions: bytes, begun_late: Iterable[str] = ()) -> None:
+        """Take up the places that `positions` returned in a former run, and its `begun_late`; before the first read.
 
         Raises:
             ValueError: they are damaged, or were written by a newer version.
         """
         self._gone = list(rotation.decode(positions))
+        self.begun_late = set(begun_late)
         self._restored = True
 
     def positions(self) -> bytes:
@@ -156,6 +157,12 @@ class Tail:
     def look(self) -> None:
         """See which files there are, and read nothing."""
         self._look()
+
+    def take_late(self, live: str) -> bool:
+        """Whether a log has files that were rotated away before the first look and are not read; once."""
+        is_late = live in self.begun_late
+        self.begun_late.discard(live)
+        return is_late
 
     def take_gaps(self) -> list[Gap]:
         """Return the gaps found since the last call."""

@@ -124,6 +124,18 @@ def test_what_a_log_was_rotated_to_before_is_a_gap_up_to_its_first_event(site: S
     assert gap[0] <= 0 and gap[1] - BASE_MS // 2_000 == 2, "the interval of its first event, and all before"
 
 
+def test_that_a_log_has_begun_late_outlasts_a_crash_before_its_first_event(site: Site) -> None:
+    site.write((1_000, "a"), name="a.log.1")
+    (site.folder / "a.log").touch()
+    site.run()
+    site.crash_and_restart()
+    site.write((5_000, "b"))
+    site.clock.now_ms += 60_000
+    site.run()
+    gaps = [gap for one in site.sealed if one.snapshot.payload for gap in opened(one.snapshot.payload, PLAN)[0].gaps]
+    assert [last - BASE_MS // 2_000 for _, last in gaps] == [2] and site.rows() == {(2, "b"): 1}
+
+
 def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> None:
     site.write((1_000, "a"), (1_500, "a"), (3_000, "b"))
     site.run()
