@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from elf.agents.language.types import SqlType
-
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
 REJECTS_MAX = 100
 REJECT_BYTES_MAX = 4096
@@ -110,34 +108,8 @@ class Rejects:
     def add_all(self, sample: Sequence[tuple[bytes, str]], count: int) -> None:
         """Count lines that others have rejected, and keep the first of them while there is room."""
         self.count += count
-        self._sample += sample[: self.room]
-
-    def add_count(self, count: int) -> None:
-        """Count lines that are not kept, when there is no room for them anyway."""
-        self.count += count
+        self._sample += [(line[:REJECT_BYTES_MAX], reason) for line, reason in sample[: self.room]]
 
     def sample(self) -> tuple[tuple[bytes, str], ...]:
         """Return the kept lines, in the order of their arrival."""
         return tuple(self._sample)
-
-
-def together(parts: Sequence[Parsed], wanted: Mapping[str, SqlType]) -> tuple[pl.DataFrame, Oddities, Mistyped]:
-    """Put the events of parts that follow each other together, and what is odd about them.
-
-    Args:
-        parts: each has `ts` and the wanted columns.
-        wanted: columns and their types, for where there is no part.
-    """
-    if len(parts) == 1:
-        return parts[0].events, parts[0].oddities, parts[0].mistyped
-    schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items() if name != "ts"}}
-    none = pl.DataFrame(schema=schema)
-    mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-    for part in parts:
-        for name, times in part.mistyped.items():
-            mistyped.setdefault(name, []).append(times)
-    return (
-        pl.concat([none, *(part.events for part in parts)], rechunk=True),
-        sum((part.oddities for part in parts), Oddities()),
-        {name: np.concatenate(times) for name, times in mistyped.items()},
-    )

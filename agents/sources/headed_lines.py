@@ -13,8 +13,9 @@ import numpy as np
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
+from elf.agents.sources.blocks import whole
 from elf.agents.sources.carried import Carrier
-from elf.agents.sources.counters import Counters, Parsed, Rejects, together
+from elf.agents.sources.counters import Parsed, Rejects
 from elf.agents.sources.headed.heading import Heading
 from elf.agents.sources.kept import Kept, Section, joined
 from elf.agents.sources.layout_lines import LayoutLines
@@ -92,17 +93,7 @@ class HeadedLines:
             else:
                 first = [(_line(own, number), reader) for number in range(min(kept.count, rejects.room))]
                 rejects.add_all(first, kept.count)
-        for line in lines.huge:
-            rejects.add(line, "line_too_long")
-        events, oddities, mistyped = together(parts, wanted)
-        counters = Counters(
-            read=lines.count + lines.filtered + lines.headers,
-            parsed=events.height,
-            rejected=rejects.count,
-            filtered=lines.filtered,
-            headers=lines.headers,
-        )
-        return Parsed(events, counters, rejects.sample(), oddities + lines.oddities, mistyped)
+        return whole(lines, parts, wanted, rejects)
 
     def names_in(self, sample: bytes) -> Sequence[str]:
         """Return the names of all columns that the headers in some lines name, each once."""

@@ -11,22 +11,22 @@ and counted. Columns are paths (`elf.agents.language.paths`). LINES section 6.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import event_time
-from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.counters import Parsed, Rejects
 from elf.agents.sources.kept import Kept
-from elf.agents.sources.lines import Ends, clean
-from elf.agents.sources.objects.frames import Block, ObjectReader, TimesOf, Wanted
+from elf.agents.sources.lines import Ends
+from elf.agents.sources.objects.frames import ObjectReader, TimesOf, Wanted
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.objects.reading import reason
 from elf.agents.sources.objects.values import scalar
-from elf.agents.sources.prefilter import Prefilter, json_escape
+from elf.agents.sources.prefilter import keep_escaped
 from elf.agents.sources.times.notations import NO_TIME
 
 #: Bytes of lines that are read at a time: what is made of them stays near the processor.
@@ -65,88 +65,40 @@ class JsonLines:
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
-        nested = bool(self.unwrap)
-        prefilter = Prefilter(literals, json_escape(chunk, literals, nested=nested))
-        lines = clean(chunk, prefilter.word)
-        if lines.data is not chunk:  # a NUL may have stood in an escape; no word was found then
-            prefilter = Prefilter(literals, json_escape(lines.data, literals, nested=nested))
-        return prefilter.keep(lines)
+        return keep_escaped(chunk, literals, nested=bool(self.unwrap))
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType], numbers: list[Ends] | None = None) -> Parsed:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`.
 
         If there are `numbers`, those of the lines that are events go there.
         """
-        rejects, parts, lines, first = Rejects(), [], lines.repaired(), 0
-        mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for line in lines.huge:
-            rejects.add(line, "line_too_long")
+        rejects, parts, lines, first = Rejects(), list[Parsed](), lines.repaired(), 0
         columns = tuple((name, kind) for name, kind in wanted.items() if name != "ts")
         reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
-            found = reader.read(lines.data, begin, ends, self._times_of)
-            parts.append(self._events(lines.data, begin, ends, found, rejects))
+            read = reader.read(lines.data, begin, ends, self._times_of)
+            are_events = (read.times != NO_TIME) & (read.lacking < 0)
+            found = Found(lines.data, begin, ends, read.misfits, read.times, are_events, read.columns, read.mistyped)
+            parts.append(block_events(found, rejects, _why, partial(self._why_none, read.lacking)))
             if numbers is not None:
-                are_objects = np.delete(np.arange(first, first + len(ends)), found.misfits[:, 0])
-                numbers.append(are_objects[_are_events(found)])
+                numbers.append(found.fitting[are_events] + first)
             first += len(ends)
-            for name, rows in found.mistyped.items():
-                times = found.times[rows]
-                mistyped.setdefault(name, []).append(times[(times != NO_TIME) & (found.lacking[rows] < 0)])
-        all_times = {name: np.concatenate(times) for name, times in mistyped.items()}
-        all_mistyped = {name: times for name, times in all_times.items() if len(times)}
-        events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
-        return Parsed(
-            events=events,
-            counters=Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered),
-            rejects=rejects.sample(),
-            oddities=lines.oddities + Oddities(mistyped={name: len(times) for name, times in all_mistyped.items()}),
-            mistyped=all_mistyped,
-        )
+        return whole(lines, parts, wanted, rejects)
 
     def is_time(self, value: bytes) -> bool:
         """Whether a value, as JSON has it, is an event time."""
         values = [scalar(value)]
         return bool(event_time.from_values(values)[1][0]) or bool(self._times_of(values)[0] != NO_TIME)
 
-    def _events(self, data: bytes, begin: int, ends: Ends, found: Block, rejects: Rejects) -> pl.DataFrame:
-        """Make events of some lines; lines that are none are rejected."""
-        events = pl.DataFrame([pl.Series("ts", found.times).cast(pl.Datetime("ms")), *found.columns])
-        are_events = _are_events(found)
-        if len(found.misfits) or not are_events.all():
-            self._reject(data, begin, ends, found, are_events, rejects)
-            events = events.filter(pl.Series(are_events))
-        return events
-
-    def _reject(
-        self,
-        data: bytes,
-        begin: int,
-        ends: Ends,
-        found: Block,
-        are_events: npt.NDArray[np.bool_],
-        rejects: Rejects,
-    ) -> None:
-        """Count the lines that are no objects, lack something or have no valid time; keep the first of them."""
-        objects = np.delete(np.arange(len(ends)), found.misfits[:, 0])[~are_events]
-        count, room = len(found.misfits) + len(objects), rejects.room
-        lacking = found.lacking[~are_events][:room].tolist()
-        requires = OBJECTS[self.name].requires if self.name in OBJECTS else ()
-        reasons = {
-            number: "time" if lacks < 0 else f"{NO_COLUMN}{requires[lacks]}"
-            for number, lacks in zip(objects[:room].tolist(), lacking, strict=True)
-        }
-        reasons |= {number: reason(why, at) for number, why, at in found.misfits[:room].tolist()}
-        kept = sorted(reasons)[:room]
-        for number in kept:
-            rejects.add(data[int(ends[number - 1]) + 1 if number else begin : int(ends[number])], reasons[number])
-        rejects.add_count(count - len(kept))
+    def _why_none(self, lacking: npt.NDArray[np.int64], row: int) -> str:
+        """Say why an object is no event: it lacks what all lines of its format have, or the time."""
+        lacks = int(lacking[row])
+        return "time" if lacks < 0 else f"{NO_COLUMN}{OBJECTS[self.name].requires[lacks]}"
 
 
-def _are_events(found: Block) -> npt.NDArray[np.bool_]:
-    """Tell of lines that are objects which have a time, and what they have to have."""
-    has_time: npt.NDArray[np.bool_] = found.times != NO_TIME
-    return has_time & (found.lacking < 0)
+def _why(misfit: Sequence[int]) -> str:
+    why, at = misfit
+    return reason(why, at)
 
 
 @lru_cache(maxsize=64)

@@ -12,15 +12,16 @@ import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from elf.agents.language.types import SqlType
-from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Rejects
+from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.counters import Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
-from elf.agents.sources.layouts.layout import TIME, Field, Layout
+from elf.agents.sources.layouts.layout import Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit, reason
 from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
@@ -92,22 +93,14 @@ class LayoutLines:
 
         If there are `numbers`, those of the lines that are events go there.
         """
-        rejects, oddities, parts = Rejects(), lines.oddities, []
-        mistyped: dict[str, list[npt.NDArray[np.int64]]] = {}
-        first = 0
+        rejects, parts, first = Rejects(), list[Parsed](), 0
         for block, ends in lines.blocks(BLOCK_BYTES):
-            events, odd, unfit = self._events(block, ends, wanted, rejects, numbers, first)
+            part, own = self._events(block, ends, wanted, rejects)
+            parts.append(part)
+            if numbers is not None:
+                numbers.append(own + first)
             first += len(ends)
-            parts.append(events)
-            oddities += odd
-            for name, times in unfit.items():
-                mistyped.setdefault(name, []).append(times)
-        for line in lines.huge:
-            rejects.add(line, "line_too_long")
-        events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
-        counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
-        all_mistyped = {name: np.concatenate(times) for name, times in mistyped.items()}
-        return Parsed(events, counters, rejects.sample(), oddities, all_mistyped)
+        return whole(lines, parts, wanted, rejects)
 
     def times_of(self, block: bytes, ends: Ends) -> tuple[npt.NDArray[np.int64], int]:
         """Return the event time of each line, `NO_TIME` of one that does not fit; and how many came twice in UTC."""
@@ -139,34 +132,22 @@ class LayoutLines:
                 return None
         return worst
 
-    def _events(
-        self,
-        block: bytes,
-        ends: Ends,
-        wanted: Mapping[str, SqlType],
-        rejects: Rejects,
-        numbers: list[Ends] | None,
-        first: int,
-    ) -> tuple[pl.DataFrame, Oddities, Mistyped]:
-        """Make events of some lines, of which this is the first; lines that are none are rejected."""
+    def _events(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[Parsed, Ends]:
+        """Make events of some lines, and return which they are; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, bad_encoding = valid_utf8(block)
             ends = line_ends(block) if bad_encoding else ends
-        found = self._reader.read(block, ends, wanted)
-        ms, ambiguous = self._utc(found)
-        events = pl.DataFrame([pl.Series(TIME, ms).cast(pl.Datetime("ms")), *found.columns])
-        exists = ms != NO_TIME
-        if len(found.misfits) or not exists.all():
-            self._reject(block, ends, found, exists, rejects)
-            events = events.filter(pl.Series(exists))
-        if numbers is not None:
-            numbers.append(np.delete(np.arange(len(ends)), found.misfits[:, 0])[exists] + first)
-        times = ((name, ms[rows][exists[rows]]) for name, rows in found.mistyped.items())
-        mistyped = {name: own for name, own in times if len(own)}
-        counts = {name: len(own) for name, own in mistyped.items()}
-        oddities = Oddities(bad_encoding=bad_encoding, mistyped=counts, time_ambiguous=ambiguous)
-        return events, oddities, mistyped
+        read = self._reader.read(block, ends, wanted)
+        ms, ambiguous = self._utc(read)
+        found = Found(block, 0, ends, read.misfits, ms, ms != NO_TIME, read.columns, read.mistyped)
+        part = block_events(found, rejects, self._why)
+        odd = Oddities(bad_encoding=bad_encoding, time_ambiguous=ambiguous)
+        return msgspec.structs.replace(part, oddities=part.oddities + odd), found.fitting[found.are_events]
+
+    def _why(self, misfit: Sequence[int]) -> str:
+        layout, step, at = misfit
+        return reason(self._reader.programs[layout].steps[step].place, at)
 
     def _utc(self, found: Block) -> tuple[npt.NDArray[np.int64], int]:
         """Return event times in UTC, and how many were in an hour that came twice."""
@@ -180,17 +161,3 @@ class LayoutLines:
             ms = ms.copy()
             ms[zoneless], ambiguous = to_utc(ms[zoneless], self._times.zone)
         return ms, ambiguous
-
-    def _reject(
-        self, block: bytes, ends: npt.NDArray[np.int64], found: Block, exists: npt.NDArray[np.bool_], rejects: Rejects
-    ) -> None:
-        """Count the lines that do not fit, and those whose time did not exist in its zone; keep the first of them."""
-        timeless = np.delete(np.arange(len(ends)), found.misfits[:, 0])[~exists]
-        count, room = len(found.misfits) + len(timeless), rejects.room
-        reasons = dict.fromkeys(timeless[:room].tolist(), "time")
-        for number, layout, step, at in found.misfits[:room].tolist():
-            reasons[number] = reason(self._reader.programs[layout].steps[step].place, at)
-        kept = sorted(reasons)[:room]
-        for number in kept:
-            rejects.add(block[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])], reasons[number])
-        rejects.add_count(count - len(kept))

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow
-from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects, together
+from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.counters import Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import BLOCK_BYTES, LayoutLines
 from elf.agents.sources.layouts.kinds import Kind
@@ -24,7 +26,7 @@ from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.native import Spans, built
 from elf.agents.sources.pairs.reading import Style, read_pairs
-from elf.agents.sources.prefilter import Prefilter, json_escape
+from elf.agents.sources.prefilter import Prefilter, keep_escaped
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.typed_texts import of_type
 
@@ -54,13 +56,10 @@ class PairLines:
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
-        # Texts of logfmt have the escapes of JSON.
-        escape = json_escape(chunk, literals) if self._style is Style.LOGFMT else None
-        prefilter = Prefilter(literals, escape)
-        lines = clean(chunk, prefilter.word)
-        if escape is None and self._style is Style.LOGFMT and lines.data is not chunk:
-            prefilter = Prefilter(literals, json_escape(lines.data, literals))
-        return prefilter.keep(lines)
+        if self._style is Style.LOGFMT:
+            return keep_escaped(chunk, literals)
+        prefilter = Prefilter(literals, escape=None)  # values are as logged
+        return prefilter.keep(clean(chunk, prefilter.word))
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType], numbers: list[Ends] | None = None) -> Parsed:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`.
@@ -75,11 +74,7 @@ class PairLines:
             if numbers is not None:
                 numbers.append(own + first)
             first += len(ends)
-        for line in lines.huge:
-            rejects.add(line, "line_too_long")
-        events, oddities, mistyped = together(parts, wanted)
-        counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
-        return Parsed(events, counters, rejects.sample(), oddities + lines.oddities, mistyped)
+        return whole(lines, parts, wanted, rejects)
 
     def names_in(self, sample: bytes) -> Sequence[str]:
         """Return the names that some lines have, each once."""
@@ -120,24 +115,18 @@ class PairLines:
         rows, unfit = self._kernels.pairs(self._style, encoded, block, ends, places, misfits)
         found = {name: each[:rows] for name, each in zip(names, places, strict=True)}
         ms, ambiguous = self._read_times(block, found)
-        exists = ms != NO_TIME
-        series, mistyped = [pl.Series(TIME, ms).cast(pl.Datetime("ms"))], {}
+        columns, mistyped = list[pl.Series](), dict[str, npt.NDArray[np.intp]]()
         for name, kind in wanted.items():
             if name == TIME:
                 continue
             column, bad = of_type(self._texts(name, block, found[name]), kind)
-            series.append(column)
-            times = ms[bad & exists]
-            if len(times):
-                mistyped[name] = times
-        events = pl.DataFrame(series)
-        if unfit or not exists.all():
-            self._reject(block, ends, misfits[:unfit], exists, rejects)
-            events = events.filter(pl.Series(exists))
-        counts = {name: len(times) for name, times in mistyped.items()}
-        oddities = Oddities(bad_encoding=bad_encoding, mistyped=counts, time_ambiguous=ambiguous)
-        own = np.delete(np.arange(len(ends)), misfits[:unfit, 0])[exists]
-        return Parsed(events, Counters(), (), oddities, mistyped), own
+            columns.append(column)
+            if bad.any():
+                mistyped[name] = np.flatnonzero(bad)
+        taken = Found(block, 0, ends, misfits[:unfit], ms, ms != NO_TIME, columns, mistyped)
+        part = block_events(taken, rejects, lambda misfit: reason(self.name, misfit[0]))
+        odd = Oddities(bad_encoding=bad_encoding, time_ambiguous=ambiguous)
+        return msgspec.structs.replace(part, oddities=part.oddities + odd), taken.fitting[taken.are_events]
 
     def _read_times(self, block: bytes, found: Mapping[str, Spans]) -> tuple[npt.NDArray[np.int64], int]:
         """Read the event times of lines; `NO_TIME` where there is none; also tells how many were ambiguous."""
@@ -171,16 +160,3 @@ class PairLines:
         if not len(rows):
             return texts
         return texts.scatter(rows, ('"' + texts.gather(rows) + '"').str.json_decode(pl.String))
-
-    def _reject(
-        self, block: bytes, ends: Ends, misfits: Spans, exists: npt.NDArray[np.bool_], rejects: Rejects
-    ) -> None:
-        """Count the lines that do not fit, and those without a time; keep the first of them."""
-        timeless = np.delete(np.arange(len(ends)), misfits[:, 0])[~exists]
-        count, room = len(misfits) + len(timeless), rejects.room
-        reasons = dict.fromkeys(timeless[:room].tolist(), "time")
-        reasons |= {number: reason(self.name, at) for number, at in misfits[:room].tolist()}
-        first = sorted(reasons)[:room]
-        begins = (int(ends[number - 1]) + 1 if number else 0 for number in first)
-        lines = [block[begin : int(ends[number])] for number, begin in zip(first, begins, strict=True)]
-        rejects.add_all([(line, reasons[number]) for line, number in zip(lines, first, strict=True)], count)

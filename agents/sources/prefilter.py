@@ -15,7 +15,7 @@ import polars as pl
 
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.kept import Kept
-from elf.agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
+from elf.agents.sources.lines import Ends, Lines, clean, line_ends, rows, valid_utf8
 
 _BACKSLASHES_MAX = 4_096
 #: Texts of so many characters are looked for before lines are taken apart. Shorter ones may be all over the lines.
@@ -71,6 +71,21 @@ class Prefilter:
             oddities=lines.oddities + Oddities(bad_encoding=bad_encoding),
             is_utf8=True,
         )
+
+
+def keep_escaped(chunk: bytes, literals: Sequence[Sequence[str]], *, nested: bool = False) -> Kept:
+    """Keep the lines of a chunk, in which texts may have the escapes of JSON, that some job may want.
+
+    Args:
+        chunk: whole lines.
+        literals: as for `Prefilter`.
+        nested: as for `json_escape`.
+    """
+    prefilter = Prefilter(literals, json_escape(chunk, literals, nested=nested))
+    lines = clean(chunk, prefilter.word)
+    if lines.data is not chunk:  # a NUL may have stood in an escape; no word was found then
+        prefilter = Prefilter(literals, json_escape(lines.data, literals, nested=nested))
+    return prefilter.keep(lines)
 
 
 def _texts(data: bytes, ends: Ends) -> tuple[pl.Series, int]:

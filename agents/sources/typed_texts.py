@@ -7,6 +7,7 @@ told apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -111,14 +112,20 @@ def _booleans(texts: pl.Series) -> pl.Series:
     return (lower == "true").set(~lower.is_in(("true", "false")), None)
 
 
-def _dates(texts: pl.Series) -> pl.Series:
+def dates(texts: pl.Series) -> pl.Series:
+    """Read dates; what is none is null."""
     exact = texts.str.contains(_DATE) & ~texts.str.starts_with("0000")
     return texts.set(~exact, None).str.to_date("%Y-%m-%d", strict=False)
 
 
+def timestamps(name: str, values: Sequence[object]) -> pl.Series:
+    """Make a column of the times that texts and numbers are; what is none is null."""
+    times, valid = event_time.from_values(values, unit=1_000_000)
+    return pl.Series(name, times).set(pl.Series(~valid), None).cast(SqlType.TIMESTAMP.dtype)
+
+
 def _timestamps(texts: pl.Series) -> pl.Series:
-    times, valid = event_time.from_values(texts.to_list(), unit=1_000_000)
-    return pl.Series(texts.name, times).set(pl.Series(~valid), None).cast(SqlType.TIMESTAMP.dtype)
+    return timestamps(texts.name, texts.to_list())
 
 
 _READ = {
@@ -126,6 +133,6 @@ _READ = {
     SqlType.INT: _integers,
     SqlType.BIGINT: _integers,
     SqlType.DOUBLE: _doubles,
-    SqlType.DATE: _dates,
+    SqlType.DATE: dates,
     SqlType.TIMESTAMP: _timestamps,
 }

@@ -6,8 +6,7 @@ Up to 100 us a line, which takes the kernels a few tenths of one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
 from elf.agents.sources.layouts.reading import Taken, take_line
 from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
+from elf.agents.sources.native.filled import fill_numbers
 from elf.agents.sources.pairs.reading import Style, read_pairs
 from elf.agents.sources.times.notations import NO_TIME, Notation
 
@@ -79,13 +79,13 @@ class Twin:
 
     def integers(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], valid: Bitmap, /) -> int:
         """Read integers."""
-        return _numbers(block, spans, typed.integer, out, valid)
+        return fill_numbers(block, spans, typed.integer, out, valid)
 
     def decimals(
         self, block: bytes, spans: Spans, is_duration: bool, out: npt.NDArray[np.float64], valid: Bitmap, /
     ) -> int:
         """Read numbers or durations."""
-        return _numbers(block, spans, typed.seconds if is_duration else typed.decimal, out, valid)
+        return fill_numbers(block, spans, typed.seconds if is_duration else typed.decimal, out, valid)
 
     def requests(self, block: bytes, spans: Spans, method: Spans, uri: Spans, protocol: Spans, /) -> None:
         """Take requests apart."""
@@ -168,20 +168,6 @@ def _write(
             times[row] = found.times[slot]
         elif span is not None and outputs[slot] >= 0:
             spans[outputs[slot]][row] = span[0] + begin, span[1] + begin
-
-
-def _numbers(
-    block: bytes, spans: Spans, read: Callable[[bytes], float | None], out: npt.NDArray[Any], valid: Bitmap
-) -> int:
-    """Read numbers; returns how many do not fit."""
-    has, unfit = np.zeros(len(spans), np.bool_), 0
-    for row, (begin, end) in enumerate(spans.tolist()):
-        value = read(block[begin:end]) if begin >= 0 else None
-        has[row] = value is not None
-        out[row] = 0 if value is None else value
-        unfit += begin >= 0 and value is None
-    valid[:] = np.packbits(has, bitorder="little")
-    return unfit
 
 
 def _put(out: Spans, row: int, begin: int, span: typed.Span) -> None:

@@ -12,19 +12,19 @@ import polars as pl
 
 from elf.agents.language.paths import Step, column_of, steps_of
 from elf.agents.language.types import SqlType
-from elf.agents.sources import arrow, event_time
+from elf.agents.sources import arrow
 from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
 from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
 from elf.agents.sources.objects.twin import ObjectTwin
 from elf.agents.sources.objects.values import Value, scalar
 from elf.agents.sources.times.notations import NO_TIME
+from elf.agents.sources.typed_texts import dates, timestamps
 
 #: Reads event times, in ms, `NO_TIME` where a value is none.
 TimesOf = Callable[[Sequence[object]], npt.NDArray[np.int64]]
 #: Of fewer rows texts are made one by one.
 _CODED_ROWS_MIN = 512
-_EXACT_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
 class Wanted(NamedTuple):
@@ -265,9 +265,6 @@ def _scalars(block: bytes, spans: Spans) -> list[Value]:
 
 def _instants(name: str, kind: SqlType, values: list[Value]) -> pl.Series:
     """Make a column of dates or timestamps; what is none is null."""
-    if kind is SqlType.DATE:
-        texts = pl.Series(name, [value if isinstance(value, str) else None for value in values], dtype=pl.String)
-        exact = texts.str.contains(_EXACT_DATE) & ~texts.str.starts_with("0000")
-        return texts.set(~exact, None).str.to_date("%Y-%m-%d", strict=False)
-    times, valid = event_time.from_values(values, unit=1_000_000)
-    return pl.Series(name, times).set(pl.Series(~valid), None).cast(kind.dtype)
+    if kind is SqlType.TIMESTAMP:
+        return timestamps(name, values)
+    return dates(pl.Series(name, [value if isinstance(value, str) else None for value in values], dtype=pl.String))
