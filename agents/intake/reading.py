@@ -62,8 +62,8 @@ def source_format(
     recognised: Recognised | None = None,
 ) -> Format:
     """Return a source's format; raises ConfigError when it is none of ours."""
-    formats, time = source.format, source.time_field
-    if source.format == AUTO:
+    formats, time = source.reads_as, source.time_field
+    if source.reads_as == AUTO:
         assert recognised is not None
         formats, time = list(recognised.formats), recognised.time or time
     try:

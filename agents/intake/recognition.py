@@ -129,7 +129,12 @@ class Recognition:
 
 
 def recognised(samples: Sequence[bytes], time: str | None) -> Recognised | str:
-    """Say what lines are, or why that cannot be told: they are nothing known, or could be two things."""
+    """Say what lines are, or why that cannot be told: they are nothing known, or could be two things.
+
+    Args:
+        samples: some lines, those first that tell the most; at least one.
+        time: of objects, the field with the event time; None if nobody said.
+    """
     # Not loaded by an agent whose sources all say what they are.
     from elf.agents.sources.recognition import recognise
 
@@ -137,9 +142,6 @@ def recognised(samples: Sequence[bytes], time: str | None) -> Recognised | str:
     found = next((look.format for look in looks if look.format is not None), None)
     if found is not None:
         return Recognised(found.names, found.time or time or "")
-    guesses = [guess for look in looks[:1] for guess in look.guesses]
-    good = [guess.shown for guess in guesses if guess.is_good]
-    if good:
-        return f"its lines may be {' or '.join(good)}; write which as its format"
-    near = f"; the nearest is {guesses[0].shown}" if guesses else ""
-    return f"its lines are of no format that has a name{near}; `elf sample FILE` shows more"
+    first = looks[0]
+    more = "write which as its format" if first.candidates else "`elf sample FILE` shows more"
+    return f"{first.why_open}; {more}"

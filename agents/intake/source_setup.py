@@ -63,7 +63,7 @@ def make_pump(
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
     reading: Reading | Recognition
-    if source.format == AUTO:
+    if source.reads_as == AUTO:
         if source.privacy.key_file:
             read_key(name, source)  # what is wrong with it is said at the start
 
@@ -141,10 +141,11 @@ def describe_columns(
     """
     patterns = [source.path, glob.escape(str(push_log))]
     if reading is None:
-        samples = []
-        with contextlib.suppress(OSError):
-            samples = _samples(patterns) if source.format == AUTO else []
-        found = recognised(samples, source.time or None) if source.format == AUTO else None
+        samples, found = [b""], None
+        if source.reads_as == AUTO:
+            with contextlib.suppress(OSError):
+                samples = _samples(patterns)
+            found = recognised(samples, source.time or None)
         if isinstance(found, str):
             why = {"open": f"has lines of an open format ({found})"} if any(samples) else {}
             return {"columns": {}, "fields": [], **why}

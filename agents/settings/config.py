@@ -138,11 +138,14 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     privacy: PrivacySection = PrivacySection()
 
     def __post_init__(self) -> None:
-        if not self.format:
-            is_open = self.path and not self.columns and not self.unwrap
-            msgspec.structs.force_setattr(self, "format", AUTO if is_open else "json")
         if self.start not in ("beginning", "end"):
             raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
+
+    @property
+    def reads_as(self) -> str | list[str]:
+        """The format, or `AUTO`."""
+        is_open = self.path and not self.columns and not self.unwrap
+        return self.format or (AUTO if is_open else "json")
 
     @property
     def time_field(self) -> str:

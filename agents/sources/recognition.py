@@ -66,6 +66,22 @@ class Recognised(NamedTuple):
     format: Guess | None
     guesses: tuple[Guess, ...]
 
+    @property
+    def candidates(self) -> str:
+        """The formats that fit, where several do; empty if none does."""
+        return " or ".join(guess.shown for guess in self.guesses if guess.is_good)
+
+    @property
+    def why_open(self) -> str:
+        """Why lines have no format: they may have several, or none."""
+        if self.candidates:
+            return f"its lines may be {self.candidates}"
+        said = "its lines are of no format that has a name"
+        if not self.guesses:
+            return said
+        near = self.guesses[0]
+        return f"{said}; the nearest is {near.shown}, which {near.fits} of {near.lines} lines fit"
+
 
 def recognise(sample: bytes, time: str | None = None) -> Recognised:
     """Find the format of lines. O(formats * bytes).

@@ -130,7 +130,7 @@ class _Look:
         """Look whether the first lines of the newest log have the format that is configured, or any that is known."""
         try:
             sample = _front_of_newest(logs)
-            if source.format == AUTO:
+            if source.reads_as == AUTO:
                 self._open_format(name, source, sample)
                 return
             format = source_format(name, source)

@@ -250,7 +250,7 @@ class _Check:
         if source.time_zone:
             self._call((*path, "time_zone"), named_zone, source.time_zone)
         with contextlib.suppress(ConfigError, ValueError):
-            columns = None if source.format == AUTO else self._columns_of_format(path, source)
+            columns = None if source.reads_as == AUTO else self._columns_of_format(path, source)
             self._masked(path, columns, source)
             for setting, index, column in unknown_columns(columns, source.privacy):
                 hint = did_you_mean(nearest(column, columns or ())) or f"; it has {', '.join(columns or ())}"
@@ -263,7 +263,7 @@ class _Check:
         zone = named_zone(source.time_zone) if source.time_zone else None
 
         def make(_: str = "") -> Format:
-            return make_format(source.format, time=source.time_field, zone=zone, unwrap=source.unwrap)
+            return make_format(source.reads_as, time=source.time_field, zone=zone, unwrap=source.unwrap)
 
         self._call((*path, "format"), make, "")
         return make().columns

@@ -51,8 +51,6 @@ def _changes(section: msgspec.Struct) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, usual in msgspec.structs.asdict(type(section)()).items():
         value = getattr(section, name)
-        # What it is unless set depends on the other settings.
-        usual = "" if isinstance(section, SourceConfig) and name == "format" else usual
         if isinstance(value, msgspec.Struct):
             value = _changes(value)
             if value:

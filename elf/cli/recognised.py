@@ -82,13 +82,8 @@ def reading_of(
 
 
 def _unknown(file: Input, front: bytes, found: Recognised) -> str:
-    good = [guess for guess in found.guesses if guess.is_good]
-    if good:
-        names = " or ".join(guess.shown for guess in good)
-        return f"{file.name}: its lines may be {names}; say which with --format"
+    said = f"{file.name}: {found.why_open}"
+    if found.candidates:
+        return f"{said}; say which with --format"
     line = next(line for line in front.split(b"\n") if line.strip())
-    near = found.guesses[0] if found.guesses else None
-    said = f"{file.name}: its lines are of no format that has a name"
-    if near is not None:
-        said += f"; the nearest is {near.shown}, which {near.fits} of {near.lines} lines fit"
-    return said + f" ({advice(make_format(near.names if near else 'combined'), line, 'format')})"
+    return f"{said} ({advice(make_format(found.guesses[0].names if found.guesses else 'combined'), line, 'format')})"

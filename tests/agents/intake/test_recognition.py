@@ -80,9 +80,10 @@ def known(pump: Pump) -> str | None:
 
 
 def test_a_source_is_open_unless_it_says_its_format_or_has_columns(tmp_path: pathlib.Path) -> None:
-    assert SourceConfig(path="a.log").format == SourceConfig(format="auto").format == "auto"
-    assert SourceConfig().format == "json", "pushed events are objects"
-    assert SourceConfig(path="a.log", columns={"path": "STRING"}).format == SourceConfig(format="json").format == "json"
+    assert SourceConfig(path="a.log").reads_as == SourceConfig(format="auto").reads_as == "auto"
+    assert SourceConfig().reads_as == "json", "pushed events are objects"
+    assert SourceConfig(path="a.log", columns={"path": "STRING"}).reads_as == "json"
+    assert SourceConfig(path="a.log", format="json").reads_as == "json"
 
 
 @pytest.mark.parametrize(("text", "name"), [(COMBINED, "combined"), (OBJECT, "json")])
