@@ -22,9 +22,12 @@ class Meter:
     """Counts from `start` on, all threads, what is not `aside`. `notes` are figures of the engine itself."""
 
     def __init__(self) -> None:
-        self.baseline_bytes = self.peak_bytes = 0
-        self.after_bytes = self.after_free_bytes = 0
-        self._began_s = self._aside_s = 0.0
+        self.baseline_bytes = 0
+        self.peak_bytes = 0
+        self.after_bytes = 0
+        self.after_free_bytes = 0
+        self._began_s = 0.0
+        self._aside_s = 0.0
         self.cpu_s = 0.0
         self.notes: dict[str, float] = {}
 
@@ -65,7 +68,9 @@ class Meter:
 
     def inserted(self, batch: object) -> None:
         """Note memory after the last insert. `batch` is one that the engine has not seen: one was alive at start."""
-        self.after_bytes, self.after_free_bytes = resident()
+        resident_bytes, free_bytes = resident()
+        self.after_bytes = resident_bytes
+        self.after_free_bytes = free_bytes
 
     def stop(self) -> None:
         """End the count: everything is drained."""

@@ -183,7 +183,9 @@ class Input:
         self._places = np.arange(self._rows.shape[1], dtype=np.uint8)
         self._inside = np.empty(self._rows.shape, np.bool_)
         if workload.words:
-            self._letters, self._letter_counts = vocabulary(workload.keys)
+            letters, counts = vocabulary(workload.keys)
+            self._letters = letters
+            self._letter_counts = counts
         else:
             self._rows[:, :2] = np.frombuffer(b"p-", np.uint8)
             digits = np.arange(10_000)[:, None] // np.array([1000, 100, 10, 1]) % 10

@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from elf.agents.host.clock import Clock  # noqa: E402
+from elf.agents.intake.decoder import make_decoder  # noqa: E402
 from elf.agents.intake.pump import Pump, PumpSettings, Sealed  # noqa: E402
-from elf.agents.intake.reading import make_reading  # noqa: E402
 from elf.agents.jobs.definition import load_definition  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
 from elf.agents.language.types import SqlType  # noqa: E402
@@ -73,7 +73,7 @@ def play(plan: Plan, folder: pathlib.Path, keys: int, intervals: int) -> str:
     pump = Pump(
         PumpSettings(source="clicks", chunk_bytes=4 << 20, checkpoint_ms=1_000),
         Tail(str(folder / "*.log")),
-        make_reading("clicks", SourceConfig(format="json")),
+        make_decoder("clicks", SourceConfig(format="json")),
         Checkpoints(database),
         None,
         RejectedLines(folder / "rejected" / "clicks.txt"),

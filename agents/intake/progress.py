@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 import msgspec
 import polars as pl
 
-from elf.agents.intake.reading import Recognised
+from elf.agents.intake.decoder import Recognised
 from elf.agents.jobs.versions import Versions
 from elf.agents.sources.counters import Counters
 

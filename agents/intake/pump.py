@@ -23,10 +23,10 @@ from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
 from elf.agents.intake.checkpoint_pace import CheckpointPace
 from elf.agents.intake.clock_steps import SetBack
+from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.lost_lines import LastTimes
 from elf.agents.intake.progress import EventTime, SourceProgress
 from elf.agents.intake.pump_settings import PumpClock, PumpSettings
-from elf.agents.intake.reading import Reading
 from elf.agents.intake.recognition import Recognition
 from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
@@ -67,7 +67,7 @@ class Pump:
     Args:
         settings: how.
         tail: its files, not yet restored.
-        reading: how its lines become events, or what finds that out.
+        decoder: how its lines become events, or what finds that out.
         checkpoints: where progress becomes durable.
         archive: the Parquet copy, or None when off.
         rejected: where lines that do not parse are kept.
@@ -78,16 +78,16 @@ class Pump:
         self,
         settings: PumpSettings,
         tail: Tail,
-        reading: Reading | Recognition,
+        decoder: Decoder | Recognition,
         checkpoints: Checkpoints,
         archive: Archive | None,
         rejected: RejectedLines,
         clock: PumpClock,
     ) -> None:
         self.source = settings.source
-        self._recognition = reading if isinstance(reading, Recognition) else None
+        self._recognition = decoder if isinstance(decoder, Recognition) else None
         #: How lines become events; None until that is known, and nothing is read before.
-        self.reading = reading if isinstance(reading, Reading) else None
+        self.decoder = decoder if isinstance(decoder, Decoder) else None
         self.tail = tail
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
@@ -133,7 +133,7 @@ class Pump:
             self._time.read_ms = progress.read_ms
             self._last_times = LastTimes(progress.logs, progress.newest_ms)
             if self._recognition is not None:
-                self.reading = self._recognition.recall(progress.recognised, was_json=self.counters.read > 0)
+                self.decoder = self._recognition.recall(progress.recognised, was_json=self.counters.read > 0)
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -223,42 +223,42 @@ class Pump:
         self._refuse_half_done()
         if self._pending is not None or not self.workers:
             return False
-        reading = self.reading or self._recognise()
-        if reading is None:
+        decoder = self.decoder or self._recognise()
+        if decoder is None:
             return False
-        self.tail.carrier = reading.format.carrier
+        self.tail.carrier = decoder.format.carrier
         chunk = self._next_chunk(first=True)
         if chunk is None:
             return False  # of most sources most of the time
         literals = [] if self._archive is not None else self.workers.literals
-        texts = reading.redactor.literals(literals)
-        ways = self.workers.parsings(reading.columns if self._archive is not None else {})
-        redacted = reading.redactor.message
-        lines = Gathering(reading.format, texts, [way.columns for way in ways], self._chunk_bytes, redacted)
+        texts = decoder.redactor.literals(literals)
+        ways = self.workers.parsings(decoder.columns if self._archive is not None else {})
+        redacted = decoder.redactor.message
+        lines = Gathering(decoder.format, texts, [way.columns for way in ways], self._chunk_bytes, redacted)
         while chunk is not None:
             lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough
             chunk = None if is_enough else self._next_chunk(first=False)
         for stream, (first, *others) in lines.take():
-            self._take(reading, first, ways[0], stream)
+            self._take(decoder, first, ways[0], stream)
             for way, other in zip(ways[1:], others, strict=True):
                 # Lines are counted, and rejected, the first time.
                 for part in other:
                     self.workers.note_mistyped(part.mistyped, way)
-                self.workers.insert(reading.redactor.events(events_of(other)), way)
+                self.workers.insert(decoder.redactor.events(events_of(other)), way)
         self._is_half_done = False
         return True
 
-    def _recognise(self) -> Reading | None:
+    def _recognise(self) -> Decoder | None:
         """Find out what the lines are, if they tell by now."""
         assert self._recognition is not None
         before_ms = self.now_ms()
-        self.reading, trouble = self._recognition.look()
-        if self.reading is None:
+        self.decoder, trouble = self._recognition.look()
+        if self.decoder is None:
             self.tail.look()
             self.troubles = [*([] if trouble is None else [trouble]), *self.tail.troubles]
             self._time.rest(not self.troubles and not self.tail.waiting, before_ms)
-        return self.reading
+        return self.decoder
 
     def _refuse_half_done(self) -> None:
         if self._is_half_done:
@@ -296,19 +296,19 @@ class Pump:
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
         return chunk
 
-    def _take(self, reading: Reading, parts: Sequence[Parsed], parsing: Parsing, stream: str) -> None:
+    def _take(self, decoder: Decoder, parts: Sequence[Parsed], parsing: Parsing, stream: str) -> None:
         now_ms = self.progressed_ms
         for part in parts:
             self.counters += part.counters
             self.oddities += part.oddities
             newest_ms = self._last_times.newest_ms(stream)
-            gap = self.rejecting.take(reading, part, stream, newest_ms, self._time.rested_ms, now_ms)
+            gap = self.rejecting.take(decoder, part, stream, newest_ms, self._time.rested_ms, now_ms)
             self.workers.note_lines(part.counters, gap)
             self.workers.note_mistyped(part.mistyped, parsing)
         events = events_of(parts)
         if not events.height:
             return
-        events = reading.redactor.events(events)
+        events = decoder.redactor.events(events)
         if stream in self.tail.begun_late:
             # What it was rotated to before was written before its first event, and is not read.
             self.tail.begun_late.discard(stream)

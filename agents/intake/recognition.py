@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from elf.agents.errors import ConfigError
-from elf.agents.intake.reading import Reading, Recognised
+from elf.agents.intake.decoder import Decoder, Recognised
 
 log = logging.getLogger(__name__)
 #: Lines are looked at again after so long, and after twice as long each time that they were nothing known.
@@ -24,11 +24,11 @@ class Look(NamedTuple):
     """What a look at a source's lines has shown.
 
     Attributes:
-        reading: how to read them; None as long as that is not known.
+        decoder: what reads them; None as long as that is not known.
         trouble: why it is not known; None also if there are no lines.
     """
 
-    reading: Reading | None
+    decoder: Decoder | None
     trouble: str | None
 
 
@@ -47,7 +47,7 @@ class Recognition:
         self,
         source: str,
         samples: Callable[[], Sequence[bytes]],
-        make: Callable[[Recognised], Reading],
+        make: Callable[[Recognised], Decoder],
         time: str | None,
         up_ms: Callable[[], int],
     ) -> None:
@@ -65,7 +65,7 @@ class Recognition:
         self._lines: Sequence[bytes] = ()
         self._since_ms = 0
 
-    def recall(self, recognised: Recognised | None, *, was_json: bool) -> Reading | None:
+    def recall(self, recognised: Recognised | None, *, was_json: bool) -> Decoder | None:
         """Take up what an earlier run has found.
 
         Args:
@@ -106,7 +106,7 @@ class Recognition:
         if count < LINES_ENOUGH and age_ms < FEW_MS:
             return Look(None, f"its format is open: {count} lines are too few to tell")
         look = self._recognised(self._lines)
-        if look.reading is None:
+        if look.decoder is None:
             self._pause_ms = min(2 * self._pause_ms, LOOK_MS_MAX)
         return look
 
@@ -118,14 +118,14 @@ class Recognition:
         if isinstance(found, str):
             return Look(None, f"its format is open: {found}")
         try:
-            reading = self._make(found)
+            decoder = self._make(found)
         except ConfigError as error:
             return Look(None, str(error))
-        if not any(fitting(reading.format, lines).is_good for lines in samples):
-            return Look(None, f"its format is open: as {reading.format.name} {NO_ZONE}")
+        if not any(fitting(decoder.format, lines).is_good for lines in samples):
+            return Look(None, f"its format is open: as {decoder.format.name} {NO_ZONE}")
         self.recognised = found
         log.info("source %s: its lines are read as %s from now on", self._source, ", ".join(found.formats))
-        return Look(reading, None)
+        return Look(decoder, None)
 
 
 def recognised(samples: Sequence[bytes], time: str | None) -> Recognised | str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from elf.agents.intake.reading import Reading
+from elf.agents.intake.decoder import Decoder
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.misfits import Misfits, advice
@@ -43,12 +43,12 @@ class Rejecting:
         self.trouble: str | None = None
 
     def take(
-        self, reading: Reading, parsed: Parsed, stream: str, newest_ms: int | None, rested_ms: int, now_ms: int
+        self, decoder: Decoder, parsed: Parsed, stream: str, newest_ms: int | None, rested_ms: int, now_ms: int
     ) -> tuple[int | None, int] | None:
         """Take what was rejected of some lines of a log.
 
         Args:
-            reading: what the lines were taken for, and what people may see of one.
+            decoder: what the lines were taken for, and what people may see of one.
             parsed: the lines.
             stream: the log.
             newest_ms: the time of the last event of the log; None: no idea.
@@ -60,7 +60,7 @@ class Rejecting:
             labels: since when, None for ever, and until when. Rejected lines have no time: these may be of any since
             the last event, or later on since there was nothing more to read.
         """
-        rejects = reading.redactor.rejects(parsed.rejects)
+        rejects = decoder.redactor.rejects(parsed.rejects)
         if rejects:
             self._example = parsed.rejects[0]
             self._shown = rejects[0]
@@ -72,7 +72,7 @@ class Rejecting:
         lines = parsed.counters
         is_other = self._misfits.note(lines.parsed, lines.rejected, lines.filtered)
         if is_other and self._misfits.prevail:
-            self.trouble = self._described(reading.format, stream)
+            self.trouble = self._described(decoder.format, stream)
             log.warning("source %s: %s; results lack these lines, and say so", self._source, self.trouble)
         elif is_other:
             self.trouble = None

@@ -52,7 +52,7 @@ class SourceAnswers:
         source, me = request.source, self._me()
         settings, intake = self._config.sources[source], self._intakes[source]
         described = await asyncio.to_thread(
-            describe_columns, source, settings, intake.push.path, request.names, intake.pump.reading
+            describe_columns, source, settings, intake.push.path, request.names, intake.pump.decoder
         )
         members = {member.agent_id: member.address for member in self._catalogue.members(source)}
         members[me.agent_id] = me.address
@@ -76,8 +76,8 @@ class SourceAnswers:
             raise UnavailableError(f"the agent {self._me().name} has not heard of the job yet")
         pump = self._intakes[request.source].pump
         everyone = tuple(pump.workers.values())
-        reading = None if archive_folder(self._config) is None else pump.reading
-        anyway = {} if reading is None else reading.columns
+        decoder = None if archive_folder(self._config) is None else pump.decoder
+        anyway = {} if decoder is None else decoder.columns
         workers = [each for each in everyone if each.plan.definition.first.app == request.app]
         handed = [self._handed[each.tree] for each in workers if each.tree in self._handed]
         return {

@@ -16,10 +16,10 @@ from elf.agents.archive.remote import StoreError, open_url
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
+from elf.agents.intake.decoder import Decoder, Recognised, make_decoder, read_key
 from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
-from elf.agents.intake.reading import Reading, Recognised, make_reading, read_key
 from elf.agents.intake.recognition import Recognition, recognised
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig
 from elf.agents.sources.files.families import live_paths
@@ -62,17 +62,17 @@ def make_pump(
     push = PushLog(data / "push" / f"{name}.log")
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
-    reading: Reading | Recognition
+    decoder: Decoder | Recognition
     if source.reads_as == AUTO:
         if source.privacy.key_file:
             read_key(name, source)  # what is wrong with it is said at the start
 
-        def make(found: Recognised) -> Reading:
-            return make_reading(name, source, clock, found)
+        def make(found: Recognised) -> Decoder:
+            return make_decoder(name, source, clock, found)
 
-        reading = Recognition(name, lambda: _samples(patterns), make, source.time or None, clock.up_ms)
+        decoder = Recognition(name, lambda: _samples(patterns), make, source.time or None, clock.up_ms)
     else:
-        reading = make_reading(name, source, clock)
+        decoder = make_decoder(name, source, clock)
     archive = None if folder is None else Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
     settings = PumpSettings(
         source=name,
@@ -84,7 +84,7 @@ def make_pump(
     pump = Pump(
         settings,
         Tail(patterns, start=source.start, now_ms=clock.up_ms, limits=limits),
-        reading,
+        decoder,
         checkpoints,
         archive,
         RejectedLines(data / "rejected" / f"{name}.log"),
@@ -124,7 +124,7 @@ def open_mirror(config: AgentConfig, agent_id: str) -> Mirror | None:
 
 
 def describe_columns(
-    name: str, source: SourceConfig, push_log: pathlib.Path, names: Sequence[str], reading: Reading | None = None
+    name: str, source: SourceConfig, push_log: pathlib.Path, names: Sequence[str], decoder: Decoder | None = None
 ) -> Json:
     """Tell the types of a source's columns, as far as they are declared or its lines show them.
 
@@ -133,14 +133,14 @@ def describe_columns(
         source: its settings.
         push_log: where lines are that were pushed.
         names: the columns asked for.
-        reading: what reads its lines; None if that is not known yet.
+        decoder: what reads its lines; None if that is not known yet.
 
     Returns:
         `columns`: name -> type of the columns asked for; `fields`: every name the source is seen to have; `closed`: it
         has no others; `open`: why nothing is known, if it has lines that tell no format.
     """
     patterns = [source.path, glob.escape(str(push_log))]
-    if reading is None:
+    if decoder is None:
         samples, found = [b""], None
         if source.reads_as == AUTO:
             with contextlib.suppress(OSError):
@@ -149,16 +149,16 @@ def describe_columns(
         if isinstance(found, str):
             why = {"open": f"has lines of an open format ({found})"} if any(samples) else {}
             return {"columns": {}, "fields": [], **why}
-        reading = make_reading(name, source, recognised=found)
-    declared = reading.columns
-    if reading.format.columns is not None:
+        decoder = make_decoder(name, source, recognised=found)
+    declared = decoder.columns
+    if decoder.format.columns is not None:
         types = {column: kind.ddl for column, kind in declared.items()}
         return {"columns": types, "fields": list(declared), "closed": True}
     asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
     lines = b""
     with contextlib.suppress(OSError):
-        lines = newest_lines(patterns, SAMPLE_BYTES, reading.format.carrier)
-    inferred = infer(reading.format, lines, asked)
+        lines = newest_lines(patterns, SAMPLE_BYTES, decoder.format.carrier)
+    inferred = infer(decoder.format, lines, asked)
     known = {**inferred.columns, **declared}
     return {
         "columns": {column: kind.ddl for column, kind in known.items()},

@@ -23,8 +23,8 @@ from elf.agents.sources.counters import Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends
 from elf.agents.sources.objects.frames import ObjectReader, TimesOf, Wanted
+from elf.agents.sources.objects.line import reason
 from elf.agents.sources.objects.named import OBJECTS
-from elf.agents.sources.objects.reading import reason
 from elf.agents.sources.objects.values import scalar
 from elf.agents.sources.prefilter import keep_escaped
 from elf.agents.sources.times.notations import NO_TIME

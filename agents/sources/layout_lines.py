@@ -22,8 +22,8 @@ from elf.agents.sources.counters import Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import Field, Layout
+from elf.agents.sources.layouts.line import read_line
 from elf.agents.sources.layouts.misfit import Misfit, reason
-from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
 from elf.agents.sources.times.notations import NO_TIME

@@ -25,7 +25,7 @@ from elf.agents.sources.layouts.misfit import Misfit, reason
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.native import Spans, built
-from elf.agents.sources.pairs.reading import Style, read_pairs
+from elf.agents.sources.pairs.line import Style, read_pairs
 from elf.agents.sources.prefilter import Prefilter, keep_escaped
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.typed_texts import of_type

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elf.agents.errors import ConfigError
-from elf.agents.intake.reading import read_key, source_format
+from elf.agents.intake.decoder import read_key, source_format
 from elf.agents.intake.recognition import recognised
 from elf.agents.intake.source_setup import archive_folder
 from elf.agents.runtime import read_token

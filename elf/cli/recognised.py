@@ -17,7 +17,7 @@ from elf.cli.output import say
 _TIME = "ts"
 
 
-class Reading(NamedTuple):
+class FormatSpec(NamedTuple):
     """What lines are read as: formats, and of JSON the fields with the event time, and with texts that are objects."""
 
     formats: Sequence[str]
@@ -35,22 +35,22 @@ def zone_of(name: str) -> zoneinfo.ZoneInfo | None:
         raise BadRequestError(f"--time-zone: {error}") from None
 
 
-def format_of(reading: Reading, zone: zoneinfo.ZoneInfo | None) -> Format:
+def format_of(spec: FormatSpec, zone: zoneinfo.ZoneInfo | None) -> Format:
     """Make a format; raises BadRequestError for what is a setting of a source elsewhere, and here an option."""
     try:
-        return make_format(reading.formats, time=reading.time, zone=zone, unwrap=reading.unwrap)
+        return make_format(spec.formats, time=spec.time, zone=zone, unwrap=spec.unwrap)
     except ConfigError as error:
         raise BadRequestError(f"--format: {error}") from None
 
 
-def reading_of(
+def spec_of(
     files: Sequence[Input],
     formats: Sequence[str] | None,
     time: str | None,
     *,
     zone: zoneinfo.ZoneInfo | None = None,
     hints: bool = True,
-) -> Reading:
+) -> FormatSpec:
     """Return what the lines of files are read as; says so on stderr if nobody did.
 
     Args:
@@ -64,20 +64,20 @@ def reading_of(
         BadRequestError: the lines are nothing known, or could be two things.
     """
     if formats:
-        return Reading(formats, time or _TIME)
+        return FormatSpec(formats, time or _TIME)
     file, front = next(((file, front) for file in files if (front := file.front())), (None, b""))
     if file is None:
-        return Reading([JSON], time or _TIME)
+        return FormatSpec([JSON], time or _TIME)
     found = recognise(front, time)
     if found.format is not None:
-        reading = Reading(found.format.names, found.format.time or time or _TIME)
-        if not fitting(format_of(reading, zone), front).is_good:
+        spec = FormatSpec(found.format.names, found.format.time or time or _TIME)
+        if not fitting(format_of(spec, zone), front).is_good:
             raise BadRequestError(f"{file.name}: its lines are {found.format.shown}, but {NO_ZONE} (--time-zone)")
         say(f"read as {found.format.shown}: {found.format.fits} of {found.format.lines} lines")
-        return reading
+        return spec
     if front.lstrip().startswith(b"{"):
         # Objects, of which none has a time: what is wrong is said of the first one that is rejected.
-        return Reading([JSON], time or _TIME)
+        return FormatSpec([JSON], time or _TIME)
     raise BadRequestError(_unknown(file, front, found) + (f"; `elf sample {file.name}` shows more" if hints else ""))
 
 

@@ -66,23 +66,23 @@ def run(
         from elf.agents.oneshot import evaluate, parse_columns
         from elf.agents.sources.files.inputs import find_inputs
         from elf.agents.sources.json_lines import JSON
-        from elf.cli.recognised import Reading, format_of, reading_of, zone_of
+        from elf.cli.recognised import FormatSpec, format_of, spec_of, zone_of
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
     zone = zone_of(time_zone)
     if formats or unwrap:
-        format_of(Reading(formats or [JSON], time or "ts", unwrap), zone)
+        format_of(FormatSpec(formats or [JSON], time or "ts", unwrap), zone)
     file, text = written(job)
     with explained(file, text=text):
         definition = load_job(file, text)
         found = find_inputs(inputs)
-        reading = reading_of(found.files, formats or ([JSON] if unwrap else None), time, zone=zone)
-        reading = reading._replace(unwrap=unwrap)
-        format_of(reading, zone)
+        spec = spec_of(found.files, formats or ([JSON] if unwrap else None), time, zone=zone)
+        spec = spec._replace(unwrap=unwrap)
+        format_of(spec, zone)
         types = parse_columns(columns or "")
-        outcome = evaluate(definition, found, reading.formats, types, reading.time, zone, unwrap)
+        outcome = evaluate(definition, found, spec.formats, types, spec.time, zone, unwrap)
     _show(outcome, wants_json(as_json))
     _say(outcome)
     fails_on_all = outcome.failed and outcome.failed == outcome.counters.parsed

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elf.agents.sources.format import Format
     from elf.agents.sources.layouts.layout import Field
     from elf.agents.sources.layouts.misfit import Misfit
-    from elf.cli.recognised import Reading
+    from elf.cli.recognised import FormatSpec
 
 #: Lines that do not fit are told of by the field where they stop, of so many of these.
 _STOPS_MAX = 5
@@ -42,12 +42,12 @@ def sample(
 
     with loading():
         from elf.agents.sources.files.inputs import find_inputs
-        from elf.cli.recognised import format_of, reading_of, zone_of
+        from elf.cli.recognised import format_of, spec_of, zone_of
 
     zone = zone_of(time_zone)
     (found,) = find_inputs([file]).files
-    reading = reading_of([found], formats, time, zone=zone, hints=False)
-    format = format_of(reading, zone)
+    spec = spec_of([found], formats, time, zone=zone, hints=False)
+    format = format_of(spec, zone)
     lines = _lines(format, found)
     fitting = [each for each in lines if each.fits]
     if fitting:
@@ -56,7 +56,7 @@ def sample(
     _say_stops(format, lines)
     if not fitting:
         raise typer.Exit(NO_RESULT)
-    say(_settings(found, reading, time_zone))
+    say(_settings(found, spec, time_zone))
 
 
 class _Line(NamedTuple):
@@ -162,12 +162,12 @@ def _say_stops(format: Format, lines: list[_Line]) -> None:
         say(f"{first[where]}{others}")
 
 
-def _settings(file: Input, reading: Reading, zone: str) -> str:
+def _settings(file: Input, spec: FormatSpec, zone: str) -> str:
     """Return the settings of a source whose log this is."""
-    formats = ", ".join(_quoted(format) for format in reading.formats)
-    settings = [f"path = {_quoted(file.name)}", f"format = {formats if len(reading.formats) == 1 else f'[{formats}]'}"]
-    if reading.formats[0].endswith("json"):
-        settings.append(f"time = {_quoted(reading.time)}")
+    formats = ", ".join(_quoted(format) for format in spec.formats)
+    settings = [f"path = {_quoted(file.name)}", f"format = {formats if len(spec.formats) == 1 else f'[{formats}]'}"]
+    if spec.formats[0] == "json" or spec.formats[0].endswith("+json"):
+        settings.append(f"time = {_quoted(spec.time)}")
     if zone:
         settings.append(f"time_zone = {_quoted(zone)}")
     return "\n".join(["to follow it:", "[sources.NAME]", *settings])

@@ -14,7 +14,7 @@ from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.machine_time import machine_zone
 from elf.agents.sources.pair_lines import PairLines
-from elf.agents.sources.pairs.reading import Style
+from elf.agents.sources.pairs.line import Style
 from elf.agents.sources.times.fields import time_fields
 from elf.agents.sources.times.notations import NOTATIONS
 from elf.agents.sources.times.zones import UTC

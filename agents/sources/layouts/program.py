@@ -1,6 +1,6 @@
 """A layout as a program: the steps that take a line apart, one after the other, without ever going back.
 
-The twin (`elf.agents.sources.layouts.reading`) and the kernel run the same steps. LINES sections 2 and 8.
+The twin (`elf.agents.sources.layouts.line`) and the kernel run the same steps. LINES sections 2 and 8.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from elf.agents.sources.layouts import typed
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import Field
+from elf.agents.sources.layouts.line import Taken, take_line
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import HEADER, STEP, TIME_OUTPUT, Op, Program, Step
-from elf.agents.sources.layouts.reading import Taken, take_line
 from elf.agents.sources.native import Bitmap, Ends, Misfits, Spans
 from elf.agents.sources.native.filled import fill_numbers
-from elf.agents.sources.pairs.reading import Style, read_pairs
+from elf.agents.sources.pairs.line import Style, read_pairs
 from elf.agents.sources.times.notations import NO_TIME, Notation
 
 

@@ -21,7 +21,7 @@ Spans = npt.NDArray[np.int32]
 Bitmap = npt.NDArray[np.uint8]
 #: Lines that fit no layout: number, the layout that got furthest, its step, the byte of the line. Shape (lines, 4).
 Misfits = npt.NDArray[np.int32]
-#: Lines that are no objects: number, why (`elf.agents.sources.objects.reading.Why`), the byte of the line. Shape
+#: Lines that are no objects: number, why (`elf.agents.sources.objects.line.Why`), the byte of the line. Shape
 #: (lines, 3).
 Unfit = npt.NDArray[np.int32]
 #: Values of a column that `object_codes` tells apart at most.
@@ -66,7 +66,7 @@ class Kernels(Protocol):
         """Take lines of names and values apart.
 
         Args:
-            style: of `elf.agents.sources.pairs.reading.Style`.
+            style: of `elf.agents.sources.pairs.line.Style`.
             names: whose values are wanted.
             block: the lines.
             ends: of all of them.

@@ -1,4 +1,4 @@
-/* Lines taken apart by the steps of programs, which never go back; elf.agents.sources.layouts.reading defines it. */
+/* Lines taken apart by the steps of programs, which never go back; elf.agents.sources.layouts.line defines it. */
 #include <stdlib.h>
 
 #include "fields.h"

@@ -1,4 +1,4 @@
-/* Objects read a line at a time, every byte of it checked; elf.agents.sources.objects.reading defines it. */
+/* Objects read a line at a time, every byte of it checked; elf.agents.sources.objects.line defines it. */
 #include <stdlib.h>
 
 #include "objects.h"

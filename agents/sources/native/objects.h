@@ -14,7 +14,7 @@
 #define SEEN_MAX 64
 #define SEEN_BYTES 32
 
-/* Why a line is no object, as in elf.agents.sources.objects.reading. */
+/* Why a line is no object, as in elf.agents.sources.objects.line. */
 enum Why {
     WHY_END = 1,
     WHY_OBJECT,

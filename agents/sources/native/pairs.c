@@ -1,5 +1,5 @@
 /* Lines of names and values taken apart: LTSV, `name:value` between tabs, and logfmt, `name=value` between spaces;
- * elf.agents.sources.pairs.reading defines it. */
+ * elf.agents.sources.pairs.line defines it. */
 #include <stdlib.h>
 
 #include "pairs.h"

@@ -4,7 +4,7 @@
 
 #include "lines.h"
 
-/* How they are written (elf.agents.sources.pairs.reading). */
+/* How they are written (elf.agents.sources.pairs.line). */
 enum Style { LTSV = 1, LOGFMT, STYLES };
 
 /* A name whose values are wanted. */

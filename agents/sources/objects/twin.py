@@ -14,8 +14,8 @@ from elf.agents.sources import event_time
 from elf.agents.sources.native import DISTINCT_MAX, Bitmap, Ends, Spans, Unfit
 from elf.agents.sources.native.filled import fill_numbers
 from elf.agents.sources.objects import values
+from elf.agents.sources.objects.line import NoObjectError, read_line
 from elf.agents.sources.objects.program import decoded
-from elf.agents.sources.objects.reading import NoObjectError, read_line
 
 
 class ObjectTwin:

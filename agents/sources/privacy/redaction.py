@@ -78,7 +78,8 @@ class Redactor:
         self._mask = _with_relatives(settings.mask)
         self._addresses: frozenset[str] = frozenset()
         #: Paths to values in objects that are redacted, which other columns may hold, or be in.
-        self._dropped_paths, self._masked_paths = (_paths(names) for names in (settings.drop, settings.mask))
+        self._dropped_paths = _paths(settings.drop)
+        self._masked_paths = _paths(settings.mask)
         self._address_paths = _paths(settings.ip_columns if settings.ip != "keep" else ())
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":

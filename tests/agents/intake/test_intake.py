@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 from elf.agents.archive.archive import Archive
+from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.pace import BUSY_S, POLL_S
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
-from elf.agents.intake.reading import Reading
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
@@ -37,7 +37,7 @@ CHUNK_BYTES = 1 << 16
 LINES = 6_000
 PADDING = "x" * 200
 NO_ARCHIVE: Archive | None = None
-READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 def make_pump(
@@ -51,7 +51,7 @@ def make_pump(
 ) -> Pump:
     return Pump(
         PumpSettings(source="clicks", chunk_bytes=chunk_bytes, checkpoint_ms=checkpoint_ms),
-        Tail(str(folder / logs)), READING, checkpoints, NO_ARCHIVE,
+        Tail(str(folder / logs)), DECODER, checkpoints, NO_ARCHIVE,
         RejectedLines(folder / "rejected" / "s.txt"), PlainClock(now_ms),
     )  # fmt: skip
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 import elf.agents.host.clock
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
+from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
-from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
@@ -44,7 +44,7 @@ NOW_MS = 1_000_000_000
 
 
 SETTINGS = PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000)
-READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 class Clock(PlainClock):
@@ -70,13 +70,13 @@ class Site:
     def start(self) -> None:
         self.database = Database(self.folder / "state" / "state.db")
         self.checkpoints = Checkpoints(self.database)
-        reading = READING if self.format == "json" else READING._replace(format=make_format(self.format))
+        decoder = DECODER if self.format == "json" else DECODER._replace(format=make_format(self.format))
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            SETTINGS, tail, reading, self.checkpoints, archive, rejected, clock,
+            SETTINGS, tail, decoder, self.checkpoints, archive, rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -513,7 +513,7 @@ def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_
             pump = Pump(
                 SETTINGS,
                 tail,
-                READING,
+                DECODER,
                 checkpoints,
                 None,
                 rejected,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from elf.agents.host.clock import Clock
+from elf.agents.intake.decoder import make_decoder
 from elf.agents.intake.pump import Pump
-from elf.agents.intake.reading import make_reading
 from elf.agents.intake.recognition import FEW_MS, LINES_ENOUGH, LOOK_MS, LOOK_MS_MAX, Recognition
 from elf.agents.intake.source_setup import describe_columns, make_pump
 from elf.agents.jobs.definition import load_definition
@@ -76,7 +76,7 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
 
 
 def known(pump: Pump) -> str | None:
-    return None if pump.reading is None else pump.reading.format.name
+    return None if pump.decoder is None else pump.decoder.format.name
 
 
 def test_a_source_is_open_unless_it_says_its_format_or_has_columns(tmp_path: pathlib.Path) -> None:
@@ -212,9 +212,9 @@ def test_lines_that_are_nothing_known_are_looked_at_less_and_less_often() -> Non
         looks += 1
         return [lines(UNKNOWN, 30).encode()]
 
-    recognition = Recognition("s", samples, lambda found: make_reading("s", SourceConfig()), None, lambda: up_ms)
+    recognition = Recognition("s", samples, lambda found: make_decoder("s", SourceConfig()), None, lambda: up_ms)
     for up_ms in range(0, 4 * LOOK_MS_MAX, LOOK_MS):  # noqa: B007 - the clock
-        assert recognition.look().reading is None
+        assert recognition.look().decoder is None
     doubled = itertools.takewhile(lambda pause: pause < LOOK_MS_MAX, (2 * LOOK_MS << n for n in itertools.count()))
     assert looks <= len(list(doubled)) + 1 + 4
 

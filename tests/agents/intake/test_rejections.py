@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
-from elf.agents.intake.reading import Reading
 from elf.agents.intake.rejections import NOTED_MS
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
@@ -33,7 +33,7 @@ LATER = compile_job(msgspec.structs.replace(PLAN.definition, name="later"), COLU
 BASE_MS = 1_767_225_600_000
 INTERVAL = BASE_MS // 2_000
 WRONG = '192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET /?token=secret HTTP/1.1" 200 5 "-" "curl"\n'
-READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 @dataclasses.dataclass
@@ -47,7 +47,7 @@ class Site:
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         self.pump = Pump(
             PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000), tail,
-            READING, Checkpoints(self.database), None, rejected, PlainClock(lambda: self.now_ms),
+            DECODER, Checkpoints(self.database), None, rejected, PlainClock(lambda: self.now_ms),
         )  # fmt: skip
         self.pump.attach(Worker(PLAN, "w1", new=True))
 

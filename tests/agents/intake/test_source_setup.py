@@ -11,7 +11,7 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
-from elf.agents.intake.reading import make_redactor, source_format
+from elf.agents.intake.decoder import make_redactor, source_format
 from elf.agents.intake.source_setup import describe_columns, make_pump
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
@@ -52,7 +52,7 @@ def run(
     database = Database(folder / "data" / "state.db")
     pump, _ = make_pump("access", source, config, folder / "data", "web-1", Checkpoints(database), Clock())
     definition = load_definition(f'name = "j"\ncreator = "c"\nquery = """{query}"""', filename="j.toml")
-    plan = compile_job(definition, pump.reading.columns if pump.reading else {})
+    plan = compile_job(definition, pump.decoder.columns if pump.decoder else {})
     pump.attach(Worker(plan, "w1", new=True))
     while pump.step():
         pass

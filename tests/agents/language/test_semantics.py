@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.pump_settings import PumpSettings
-from elf.agents.intake.reading import Reading
 from elf.agents.jobs.plan import Plan
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.files.tail import Tail
@@ -31,7 +31,7 @@ from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")
 START_MS = 1_767_225_600_000
-READING = Reading(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Site:
         self.pump = Pump(
             PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000),
             tail,
-            READING,
+            DECODER,
             checkpoints,
             None,
             rejected,

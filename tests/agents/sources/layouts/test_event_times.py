@@ -7,10 +7,10 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.layout import Layout
+from elf.agents.sources.layouts.line import take_line
 from elf.agents.sources.layouts.notation import read_layout
 from elf.agents.sources.layouts.pasted import pasted
 from elf.agents.sources.layouts.program import compiled, encoded
-from elf.agents.sources.layouts.reading import take_line
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.layouts.typed import integer
 from elf.agents.sources.times.notations import NO_TIME

@@ -4,11 +4,11 @@ import pytest
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import LAYOUTS
+from elf.agents.sources.layouts.line import read_line
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.notation import read_layout
 from elf.agents.sources.layouts.pasted import pasted
 from elf.agents.sources.layouts.program import NO_OUTPUT, TIME_OUTPUT, Program, compiled, encoded
-from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.layouts.twin import decoded
 from tests.agents.sources.format_files import layouts
 

@@ -16,8 +16,8 @@ from polars.testing import assert_series_equal
 from elf.agents.language.types import SqlType
 from elf.agents.sources.native import DISTINCT_MAX, ObjectKernels, Spans, built_for_objects
 from elf.agents.sources.objects.frames import ObjectReader, Wanted
+from elf.agents.sources.objects.line import DEPTH_MAX, Why, reason
 from elf.agents.sources.objects.program import compiled, decoded, encoded
-from elf.agents.sources.objects.reading import DEPTH_MAX, Why, reason
 from elf.agents.sources.objects.twin import ObjectTwin
 from elf.agents.sources.objects.values import scalar
 from elf.agents.sources.times.notations import NO_TIME

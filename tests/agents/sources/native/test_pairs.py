@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.native import Kernels
-from elf.agents.sources.pairs.reading import Style
+from elf.agents.sources.pairs.line import Style
 from tests.agents.sources.format_files import sample_lines
 from tests.agents.sources.native.damage import damaged
 from tests.agents.sources.native.grammars import ODD

@@ -29,7 +29,7 @@ class Recognised(msgspec.Struct, frozen=True):
     time: str
 
 
-class Reading(NamedTuple):
+class Decoder(NamedTuple):
     """How a source's lines become events.
 
     Attributes:
@@ -43,16 +43,16 @@ class Reading(NamedTuple):
     redactor: Redactor
 
 
-def make_reading(
+def make_decoder(
     name: str, source: SourceConfig, now_ms: Callable[[], int] = wall_clock_ms, recognised: Recognised | None = None
-) -> Reading:
+) -> Decoder:
     """Make what reads a source's lines: as recognised, if its settings leave that open.
 
     Raises:
         ConfigError: the format, a column's type or the key for hashes is not one that can be used.
     """
     format = source_format(name, source, now_ms, recognised)
-    return Reading(format, declared_columns(name, source, format), make_redactor(name, source, format))
+    return Decoder(format, declared_columns(name, source, format), make_redactor(name, source, format))
 
 
 def source_format(
