@@ -108,7 +108,8 @@ class Archive:
         self._name = safe_name(agent)
         self._rows_max = rows_max
         self._buffer: list[pl.DataFrame] = []
-        self._rows = self._bytes = 0
+        self._rows = 0
+        self._bytes = 0
         self._staged: list[_Hidden] = []
         self._staged_count = 0
         self._prepared: dict[int, list[_Hidden]] = {}
@@ -240,7 +241,8 @@ class Archive:
 
     def _forget_buffer(self) -> None:
         self._buffer.clear()
-        self._rows = self._bytes = 0
+        self._rows = 0
+        self._bytes = 0
 
     def _write(self, hour_ms: int | None, events: pl.DataFrame) -> _Hidden:
         self._staged_count += 1

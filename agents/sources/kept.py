@@ -64,6 +64,10 @@ class Kept(msgspec.Struct, frozen=True):
         """Bytes of these lines."""
         return len(self.data) + sum(map(len, self.huge))
 
+    def line(self, number: int) -> bytes:
+        """Return a line, without its newline."""
+        return self.data[int(self.ends[number - 1]) + 1 if number else 0 : int(self.ends[number])]
+
     def parts(self, size: int) -> Iterator[tuple[int, Ends]]:
         """Yield the lines in parts, at least one, of so many bytes and the rest of a line.
 

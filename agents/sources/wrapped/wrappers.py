@@ -147,8 +147,9 @@ class ObjectWrapper:
 
     def unwrap(self, lines: Kept) -> Unwrapped:
         """Take the texts out."""
+        numbers: list[Ends] = []
         wanted = dict.fromkeys((self._text, *self._fields.values()), SqlType.STRING)
-        parsed = self._reader.parse(lines, wanted)
+        parsed = self._reader.parse(lines, wanted, numbers)
         events = parsed.events.rename({field: column for column, field in self._fields.items()})
         texts = events[self._text].alias(MESSAGE)
         rejected: list[bytes] = []
@@ -156,7 +157,8 @@ class ObjectWrapper:
         if self._has_parts:
             has_text &= events[STREAM].is_in(_STREAMS).fill_null(False)
         if not has_text.all():
-            rejected = [b"an object without text"] * int((~has_text).sum())
+            without = np.concatenate(numbers)[(~has_text).to_numpy()]
+            rejected = [lines.line(number) for number in without.tolist()]
             events, texts = events.filter(has_text), texts.filter(has_text)
         is_end = texts.str.ends_with("\n").to_numpy() if self._has_parts else None
         texts = texts.str.strip_chars_end("\r\n")
