@@ -107,6 +107,10 @@ class BadRequestError(ElfError):
     """The request itself is wrong (a parameter, the body): the caller's fault. HTTP 400."""
 
 
+class KeyReusedError(ElfError):
+    """A push came under the key of another, which is remembered and has other lines. HTTP 409."""
+
+
 class UnknownSourceError(ElfError):
     """This agent has no source of that name; `nearest` lists the ones that look most like it. HTTP 404."""
 

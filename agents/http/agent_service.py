@@ -15,6 +15,7 @@ import msgspec
 
 from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
 from elf.agents.http.metrics import render_metrics
+from elf.agents.intake.push import Appended
 from elf.agents.jobs.definition import TREES_MAX, load_definition
 from elf.agents.jobs.parts import Part
 from elf.agents.master.listing import summary
@@ -247,17 +248,18 @@ class Service:
             )
         return sorted(found, key=lambda row: (not row["is_self"], row["name"]))
 
-    async def ingest(self, source: str, ndjson: bytes) -> int:
-        """Take whole lines for a source; return how many, only after they are safe on disk (fsync).
+    async def ingest(self, source: str, ndjson: bytes, key: str | None = None) -> Appended:
+        """Take whole lines for a source, once for a key; return how many, only after they are safe on disk (fsync).
 
         Raises:
             UnknownSourceError: no such source here.
+            KeyReusedError: the key is remembered with other lines.
             UnavailableError: the agent is full; the caller should come again later.
         """
         intake = self._agent.intakes.get(source)
         if intake is None:
             raise UnknownSourceError(source, self._agent.intakes)
-        return await intake.ingest(ndjson)
+        return await intake.ingest(ndjson, key)
 
     def health(self) -> Json:
         """Tell that the process lives, and what it is (name, version, node id)."""

@@ -35,6 +35,7 @@ STREAMS_MAX = 256
 FULL_S, UNREADY_S = 10, 2
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
 
 
@@ -202,12 +203,14 @@ async def retire_member(request: web.Request) -> web.Response:
 async def ingest(request: web.Request) -> web.Response:
     """POST /v1/ingest/{source}."""
     require_type(request, *_NDJSON_TYPES)
+    key = _idempotency_key(request)
     body = await read_body(request)
     if request.content_type == "application/json":
         body = await asyncio.to_thread(lines_of_json, body)
     if not body.strip():
-        return _json({"accepted": 0})
-    return _json({"accepted": await _service(request).ingest(request.match_info["source"], body)})
+        return _json({"accepted": 0, "duplicate": False})
+    appended = await _service(request).ingest(request.match_info["source"], body, key)
+    return _json({"accepted": appended.lines, "duplicate": appended.duplicate})
 
 
 async def show_health(request: web.Request) -> web.Response:
@@ -253,6 +256,16 @@ def _job_names(request: web.Request) -> tuple[str, str]:
                 f"{what} {word[:100]!r} is not possible: use up to 63 of a-z 0-9 . _ - and begin with a letter or digit"
             )
     return creator, name
+
+
+def _idempotency_key(request: web.Request) -> str | None:
+    """Return what a push is known by when it is sent again; None: a retry of it may count twice."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise BadRequestError(
+            f"Idempotency-Key {key[:100]!r} is not possible: use 1 to 128 visible ASCII characters, such as a UUID"
+        )
+    return key
 
 
 def _limit(request: web.Request) -> int | None:

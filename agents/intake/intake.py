@@ -17,7 +17,7 @@ from typing import TypeVar
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.intake.pace import Pace
 from elf.agents.intake.pump import Pump, Sealed
-from elf.agents.intake.push import PushLog
+from elf.agents.intake.push import Appended, PushLog
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.state import SourceState
 from elf.agents.worker.worker import Worker
@@ -128,11 +128,15 @@ class Intake:
             self._wake.set()
             await asyncio.wrap_future(done)
 
-    async def ingest(self, ndjson: bytes) -> int:
-        """Append pushed lines durably, the last one whole with or without its newline; return how many."""
-        count = await asyncio.to_thread(self.push.append, ndjson)
+    async def ingest(self, ndjson: bytes, key: str | None = None) -> Appended:
+        """Append pushed lines durably, once for a key, the last one whole with or without its newline.
+
+        Raises:
+            UnavailableError, KeyReusedError: as of `PushLog.append`.
+        """
+        appended = await asyncio.to_thread(self.push.append, ndjson, key)
         self._wake.set()
-        return count
+        return appended
 
     async def _run(self) -> None:
         progressed, pace, loop = True, Pace(), asyncio.get_running_loop()

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import pathlib
 import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 from elf.agents.archive.disk import sync_folders
-from elf.agents.errors import ConfigError, UnavailableError
+from elf.agents.errors import ConfigError, KeyReusedError, UnavailableError
+from elf.agents.intake.push_keys import PushKeys, body_of
+from elf.agents.sources.machine_time import wall_clock_ms
+from elf.agents.store.quarantine import name_aside
+
+log = logging.getLogger(__name__)
 
 #: A fully read spool beyond this size is removed; the next push begins a new file.
 TRIM_BYTES = 64 << 20
@@ -26,10 +34,27 @@ FULL_S, UNWRITABLE_S = 5, 30
 _PEEK_BYTES = 1 << 20
 
 
-class PushLog:
-    """The spool of one source; methods may be called from any thread."""
+class Appended(NamedTuple):
+    """A push that is on disk.
 
-    def __init__(self, path: pathlib.Path) -> None:
+    Attributes:
+        lines: how many it has.
+        duplicate: it was there already, under its key.
+    """
+
+    lines: int
+    duplicate: bool
+
+
+class PushLog:
+    """The spool of one source; methods may be called from any thread.
+
+    Args:
+        path: of the spool; what is remembered of pushes lies beside it, as `.keys`.
+        now_ms: the clock, ms since the epoch.
+    """
+
+    def __init__(self, path: pathlib.Path, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._synced = threading.Condition()
@@ -47,62 +72,151 @@ class PushLog:
             self._bytes = _whole_lines(self._descriptor)
             os.ftruncate(self._descriptor, self._bytes)
             os.fdatasync(self._descriptor)
+            self._keys = PushKeys(path.with_suffix(".keys"), now_ms)
+            self._keys.recover(self._bytes)
+            if not self._bytes or self._keys.spool is None:
+                self._keys.begin(self._inode())
         except OSError as error:
             raise ConfigError(f"{path}: the spool of pushed events cannot be opened: {error.strerror}") from None
         self._durable_bytes = self._bytes
+        self._aside: dict[int, int] = {}
 
     def readable(self) -> int:
         """Return how many bytes of the file may be read."""
         return self._durable_bytes
 
-    def append(self, ndjson: bytes) -> int:
-        """Append lines and return how many, once they are on disk; the last one ends with the push.
+    def is_ours(self, inode: int) -> bool:
+        """Tell whether we began the file; one that somebody has put in its place is none of ours."""
+        with self._lock:
+            return inode == self._keys.spool
+
+    def unread(self, inode: int, offset: int) -> int | None:
+        """Return how many bytes of a spool that was set aside were never read up to a place; None if it was not."""
+        with self._lock:
+            return None if inode not in self._aside else max(0, self._aside[inode] - offset)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the file is not the one that we began: a copy of it, say; then `adopt` it, or `set_aside`."""
+        return not self.is_ours(self._inode())
+
+    def adopt(self) -> None:
+        """Take a file for our own: it holds what was read of it; OSError if that cannot be made durable."""
+        with self._lock:
+            self._keys.begin(self._inode())
+
+    def set_aside(self, inode: int, why: str) -> None:
+        """Put away the file at our path, which is not what we wrote, and begin anew; nothing more of it is read.
 
         Raises:
+            OSError: that cannot be done now; it may be tried again.
+        """
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            if os.stat(self.path, follow_symlinks=False).st_ino == inode:
+                self._set_aside(why)
+
+    def append(self, ndjson: bytes, key: str | None = None) -> Appended:
+        """Append lines, once for a key, and return once they are on disk; the last one ends with the push.
+
+        Raises:
+            KeyReusedError: the key is remembered with other lines.
             UnavailableError: too much is unread, or the disk is full or fails; nothing of these lines will be read.
         """
         if ndjson and not ndjson.endswith(b"\n"):
             ndjson += b"\n"
+        count = ndjson.count(b"\n")
         try:
-            with self._lock:
-                if self._bytes > UNREAD_BYTES_MAX:
-                    why = "the source is behind by more than its spool may hold; come again later"
-                    raise UnavailableError(why, retry_after_s=FULL_S)
-                self._write(ndjson)
-                self._appended += 1
-                mine = self._appended
-            self._settle(mine)
+            while True:
+                with self._lock:
+                    known = None if key is None else self._keys.find(key)
+                    if known is None:
+                        self._append(ndjson, key, count)
+                    elif known.body != body_of(ndjson):
+                        raise KeyReusedError(
+                            f"Idempotency-Key {key!r} was sent with other lines before; each push needs its own"
+                        )
+                    mine = self._appended
+                self._settle(mine)
+                # Whom it repeats may just have been refused: then it is the first.
+                if known is None or key is None or self._remembers(key):
+                    return Appended(count if known is None else known.lines, known is not None)
         except OSError as error:
             why = f"the spool cannot be written: {error.strerror or error}"
             raise UnavailableError(why, retry_after_s=UNWRITABLE_S) from None
-        return ndjson.count(b"\n")
+
+    def _append(self, ndjson: bytes, key: str | None, count: int) -> None:
+        """Write a push and what is remembered of it, or neither."""
+        if self._bytes > UNREAD_BYTES_MAX:
+            why = "the source is behind by more than its spool may hold; come again later"
+            raise UnavailableError(why, retry_after_s=FULL_S)
+        before = self._bytes
+        self._write(ndjson)
+        if key is not None:
+            try:
+                self._keys.add(key, ndjson, count, durable=self._durable_bytes, end=self._bytes)
+            except OSError:
+                self._bytes = before
+                os.ftruncate(self._descriptor, before)
+                raise
+        self._appended += 1
+
+    def _remembers(self, key: str) -> bool:
+        with self._lock:
+            return self._keys.find(key) is not None
 
     def trim(self, read_bytes: int) -> None:
         """Begin a new spool when this is large and everything in it was read and checkpointed (`read_bytes` of it)."""
         with self._lock:
             if self._bytes < TRIM_BYTES or read_bytes < self._bytes:
                 return
-            # While the old file is open its inode cannot be the new one's: the tail tells them by that.
-            fresh = self.path.with_name(self.path.name + ".new")
-            fresh.unlink(missing_ok=True)
-            descriptor = self._open(fresh)
-            fresh.replace(self.path)
-            os.close(self._descriptor)
-            self._descriptor = descriptor
-            self._bytes = 0
-            self._durable_bytes = 0
-            self._named = None  # its number may be an earlier one's
+            self._begin_anew()
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+        self._keys.close()
 
     def _open(self, path: pathlib.Path) -> int:
-        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def _inode(self) -> int:
+        return os.fstat(self._descriptor).st_ino
+
+    def _begin_anew(self) -> None:
+        # While the old file is open its inode cannot be the new one's: the tail tells them by that.
+        fresh = self.path.with_name(self.path.name + ".new")
+        fresh.unlink(missing_ok=True)
+        descriptor = self._open(fresh)
+        try:
+            self._keys.begin(os.fstat(descriptor).st_ino)
+            fresh.replace(self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._bytes = 0
+        self._durable_bytes = 0
+        self._named = None  # its number may be an earlier one's
+
+    def _set_aside(self, why: str) -> None:
+        aside = name_aside(self.path)
+        with contextlib.suppress(FileNotFoundError):
+            self.path.rename(aside)
+        inode, durable = self._inode(), self._durable_bytes
+        self._refuse_unsettled()
+        self._begin_anew()
+        self._aside[inode] = durable
+        log.error("%s %s; what is left of it is kept as %s, and what was not read of it is lost", self.path, why, aside)
 
     def _write(self, data: bytes) -> None:
         """Append all of it, or, to what counts, nothing."""
-        if os.fstat(self._descriptor).st_size != self._bytes:
+        status = os.fstat(self._descriptor)
+        if status.st_size < self._bytes:
+            self._set_aside("was shortened by somebody else")
+        elif not self._is_at_path(status):
+            self._set_aside("was replaced by somebody else")
+        elif status.st_size > self._bytes:
             os.ftruncate(self._descriptor, self._bytes)
         view = memoryview(data)
         try:
@@ -112,6 +226,12 @@ class PushLog:
             os.ftruncate(self._descriptor, self._bytes)
             raise
         self._bytes += len(data)
+
+    def _is_at_path(self, ours: os.stat_result) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self.path, follow_symlinks=False)
+            return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
+        return False
 
     def _settle(self, mine: int) -> None:
         """Return once a push is durable; raise OSError once it was taken back. One thread syncs for all that wait."""
@@ -136,8 +256,11 @@ class PushLog:
     def _sync(self) -> None:
         with self._lock:
             upto, size, current = self._appended, self._bytes, self._descriptor
-            descriptor = os.dup(current)
+            descriptor, journal = os.dup(current), self._keys.unsynced()
         try:
+            if journal is not None:
+                # Before the lines: they must not be there without it, and without them it is forgotten.
+                os.fdatasync(journal[0])
             os.fdatasync(descriptor)
             if self._named != current:
                 # Of a file without a durable name a power failure leaves nothing, or the one that had the name before.
@@ -146,17 +269,31 @@ class PushLog:
         except BaseException:
             # A second sync might succeed and mean nothing: the kernel reports a failure once and drops the pages.
             with self._lock:
-                refused = range(self._settled + 1, self._appended + 1)
-                self._bytes = self._durable_bytes
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, self._bytes)
-                self._refused.update(refused)
-                self._settled = self._appended
+                self._refuse_unsettled()
             raise
         finally:
             os.close(descriptor)
-        self._durable_bytes = size
-        self._settled = upto
+            if journal is not None:
+                os.close(journal[0])
+        with self._lock:
+            if self._settled >= upto:
+                return  # it was set aside meanwhile
+            self._durable_bytes, self._settled = size, upto
+            if journal is not None:
+                self._keys.note_synced(journal[1])
+            if self._keys.is_stale and self._settled == self._appended:
+                with contextlib.suppress(OSError):  # it is whole as it is, and will be tried again
+                    self._keys.begin(self._inode())
+
+    def _refuse_unsettled(self) -> None:
+        """Take back all pushes that are not known to be durable."""
+        self._refused.update(range(self._settled + 1, self._appended + 1))
+        self._bytes = self._durable_bytes
+        with contextlib.suppress(OSError):
+            if os.fstat(self._descriptor).st_size > self._bytes:
+                os.ftruncate(self._descriptor, self._bytes)
+        self._keys.take_back(self._bytes)
+        self._settled = self._appended
 
 
 def _whole_lines(descriptor: int) -> int:

@@ -23,6 +23,9 @@ from elf.agents.intake.push import PushLog
 from elf.agents.intake.recognition import Recognition, recognised
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig
 from elf.agents.sources.files.families import live_paths
+from elf.agents.sources.files.identity import holds
+from elf.agents.sources.files.readers import look_at
+from elf.agents.sources.files.rotation import Position, decode
 from elf.agents.sources.files.samples import first_lines, newest_lines
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.inference import infer
@@ -59,7 +62,9 @@ def make_pump(
         )
     for path, reason in unreadable.items():
         log.warning("source %s: %s can be no log: %s", name, path, reason)
-    push = PushLog(data / "push" / f"{name}.log")
+    push = PushLog(data / "push" / f"{name}.log", clock)
+    state = checkpoints.source(name)
+    look_after(push, () if state is None else decode(state.positions))
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
     decoder: Decoder | Recognition
@@ -80,10 +85,9 @@ def make_pump(
         checkpoint_ms=config.agent.checkpoint_ms,
         from_end=source.start == "end",
     )
-    limits = {os.path.abspath(push.path): push.readable}
     pump = Pump(
         settings,
-        Tail(patterns, start=source.start, now_ms=clock.up_ms, limits=limits),
+        Tail(patterns, start=source.start, now_ms=clock.up_ms, spools={os.path.abspath(push.path): push}),
         decoder,
         checkpoints,
         archive,
@@ -91,6 +95,28 @@ def make_pump(
         clock,
     )
     return pump, push
+
+
+def look_after(push: PushLog, read: Sequence[Position]) -> None:
+    """Set a spool aside at a start if it does not hold what was read of it; a copy that does is as good as ours.
+
+    Args:
+        push: the spool, just opened.
+        read: how far it was read, as of the last checkpoint.
+
+    Raises:
+        ConfigError: its folder cannot be written.
+    """
+    seen = look_at(os.path.abspath(push.path), is_own=True)
+    places = [place for place in read if place.path == seen.path and place.offset and not place.done]
+    is_new = not push.is_replaced and all(place.inode != seen.inode for place in places)
+    try:
+        if not is_new and places and not any(holds(seen, place) for place in places):
+            push.set_aside(seen.inode, "was shortened or replaced by somebody else while the agent was down")
+        elif push.is_replaced:
+            push.adopt()
+    except OSError as error:
+        raise ConfigError(f"{push.path}: the spool of pushed events cannot be begun anew: {error.strerror}") from None
 
 
 def archive_folder(config: AgentConfig) -> pathlib.Path | None:

@@ -77,7 +77,7 @@ def succeed(path: pathlib.Path, create: Callable[[pathlib.Path], sqlite3.Connect
     except BaseException:
         successor.unlink(missing_ok=True)
         raise
-    aside = _aside(path)
+    aside = name_aside(path)
     for part in _PARTS:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + part).rename(aside.with_name(aside.name + part))
@@ -108,8 +108,8 @@ def _successor(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(path.name + ".new")
 
 
-def _aside(path: pathlib.Path) -> pathlib.Path:
-    """Return a name for one more damaged file; the oldest of too many goes."""
+def name_aside(path: pathlib.Path) -> pathlib.Path:
+    """Return a name for one more damaged file, to be renamed to; the oldest of too many goes."""
     prefix = f"{path.name}.damaged-"
     numbers = sorted(
         int(found.name.removeprefix(prefix))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -319,18 +320,21 @@ class AsyncClient:
         body = msgspec.msgpack.encode(intervals)
         await self._ask("POST", name, "/intervals", dict[str, Any], body=body, media="application/msgpack")
 
-    async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
+    async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]], *, key: str | None = None) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.
 
-        They are sent again only where it is certain that the agent has taken none: it could not be connected to.
+        They count once, however often they are sent: the agent knows them by a key, and remembers it for an hour.
 
         Args:
             source: a source of the first agent.
             events: NDJSON lines, or mappings that become such.
+            key: what they are known by, up to 128 visible ASCII characters, for who sends them again after an error, or
+                a restart of his own; unless given, one is made up for this call and its tries.
 
         Raises:
             UnavailableError: the agent is not there, or takes no more for now; or the connection broke, and nobody
                 knows whether it has them.
+            KeyReusedError: other events were pushed under that key.
         """
         lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
         answer = await self._attempts.ask(
@@ -338,10 +342,10 @@ class AsyncClient:
             f"/v1/ingest/{quote(source, safe='')}",
             Accepted,
             end_s=self._attempts.end_s(),
-            repeat=Repeat.UNTAKEN,
             here=True,
             body=lines,
             media="application/x-ndjson",
+            headers={"Idempotency-Key": key or uuid.uuid4().hex},
         )
         return answer.accepted
 

@@ -85,6 +85,7 @@ class Attempts:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         media: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> T:
         """Return the first answer, decoded.
 
@@ -98,6 +99,7 @@ class Attempts:
             params: what comes after the question mark.
             body: what is sent.
             media: the type of that.
+            headers: what else the agent is told, each time.
 
         Raises:
             UnavailableError: nobody answered in time; the text says what was tried.
@@ -112,7 +114,7 @@ class Attempts:
                 "timeout": aiohttp.ClientTimeout(total_s, sock_connect=limit_s),
             }
             if body is not None:
-                sent |= {"data": io.BytesIO(body), "headers": {"Content-Type": media}}
+                sent |= {"data": io.BytesIO(body), "headers": {"Content-Type": media, **(headers or {})}}
             try:
                 answer = await self._attempt(method, trail.url, path, kind, sent)
             except AttemptError as attempt:

@@ -235,9 +235,9 @@ class Client:
         """Load intervals that were computed from the archives; see `AsyncClient.load`."""
         self._wait(lambda client: client.load(name, intervals))
 
-    def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
+    def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]], *, key: str | None = None) -> int:
         """Push events to a source; see `AsyncClient.ingest`."""
-        return self._wait(lambda client: client.ingest(source, events))
+        return self._wait(lambda client: client.ingest(source, events, key=key))
 
     def _client(self) -> AsyncClient:
         """Return the asynchronous client, its thread started on first use; called with the lock held."""

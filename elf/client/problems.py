@@ -16,6 +16,7 @@ from elf.agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    KeyReusedError,
     StoppedError,
     UnavailableError,
     UnknownAgentError,
@@ -66,6 +67,8 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
             return JobSpecError(detail, line=line, column=column, hint=hint, setting=setting)
         case "job-conflict":
             return JobConflictError(detail)
+        case "key-reused":
+            return KeyReusedError(detail)
         case "expired":
             return ExpiredError(detail)
         case "incomplete":

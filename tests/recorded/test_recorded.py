@@ -176,7 +176,7 @@ class Reading:
             await asyncio.sleep(1)
 
     async def push(self, name: str, body: bytes) -> None:
-        assert await self.world.ask(name, lambda service: service.ingest("clicks", body)) == body.count(b"\n")
+        assert await self.world.ask(name, lambda service: service.ingest("clicks", body)) == (body.count(b"\n"), False)
 
     async def result(self, job: str, window: str) -> Answer:
         return await self.world.ask("web2", lambda service: service.result(CREATOR, job, window, None, None))

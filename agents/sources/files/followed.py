@@ -233,7 +233,7 @@ class Followed:
         if not self._restored or reader is None or self.compressed:
             return False
         head, head_bytes = self.head
-        if self._limit is None and (head_bytes < HEAD_BYTES or digest(reader.read_at(0, head_bytes)) != head):
+        if head_bytes < HEAD_BYTES or digest(reader.read_at(0, head_bytes)) != head:
             return False
         self._go_to(reader, min(self.offset, text_bytes(reader)))
         return True

@@ -23,6 +23,7 @@ from elf.agents.sources.files.families import family_on_disk, live_paths
 from elf.agents.sources.files.followed import CutShortError, DamagedError, Followed, TruncatedError
 from elf.agents.sources.files.identity import holds, is_copy_of, is_older_copy, readable
 from elf.agents.sources.files.rotation import GONE_MAX, Position, Seen, is_compressed_name
+from elf.agents.sources.files.spool import Spool
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000
@@ -71,7 +72,7 @@ class Tail:
             plain path was rotated to before the first look are not read; those that a glob matches are.
         rotate_wait_ms: how long a rotated file is watched after its end.
         now_ms: clock for that; any origin.
-        limits: path -> how many bytes of the file there are to read; for files of our own, which are only appended to.
+        spools: path -> the log of our own that is there.
         carrier: knows which lines those behind them need.
     """
 
@@ -82,7 +83,7 @@ class Tail:
         start: str = "beginning",
         rotate_wait_ms: int = ROTATE_WAIT_MS,
         now_ms: Callable[[], int] = monotonic_ms,
-        limits: Mapping[str, Callable[[], int]] | None = None,
+        spools: Mapping[str, Spool] | None = None,
         carrier: Carrier | None = None,
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
@@ -90,11 +91,11 @@ class Tail:
         self._from_end = start == "end"
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
-        self._limits = limits or {}
+        self._spools = spools or {}
         #: May be set as long as nothing has been read.
         self.carrier = carrier
         #: All files are our own: nobody but we write them.
-        self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._limits}
+        self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._spools}
         self.at_end = False
         #: Path -> why it cannot be read now; it is tried again at every look.
         self.errors: dict[str, str] = {}
@@ -112,6 +113,8 @@ class Tail:
         self._copies: dict[tuple[int, int], tuple[Followed, tuple[int, int]]] = {}
         #: Files that were truncated while nobody looked, and where they were read to, until they are met.
         self._truncated: dict[tuple[int, int], Position] = {}
+        #: Logs of our own that are to be set aside and could not be yet.
+        self._refused: set[tuple[int, int]] = set()
         #: Patterns that matched nothing at the last look.
         self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
@@ -247,12 +250,19 @@ class Tail:
 
     def _on_truncated(self, file: Followed, live: str) -> None:
         """Go on in the copy, if there is one, and with the file at its front."""
+        if live in self._spools:
+            # At its front are lines that were counted; what was acknowledged and is lost, its size does not say.
+            self._note_gap(file.position, live)
+            self._set_aside(file.seen, "was changed by somebody else")
+            file.done = True
+            file.close()
+            return
         if file.resume_cut():
             self._note_gap(file.position, live)
             return
         place = file.position
         lost = file.begin_anew()
-        for seen in family_on_disk(live, is_own=live in self._limits):
+        for seen in family_on_disk(live, is_own=live in self._spools):
             if self._known(seen, live) is not None:
                 continue
             if holds(seen, place):
@@ -282,7 +292,7 @@ class Tail:
         self._looked_ms = self._now_ms()
         lives, self._unmatched, unreadable = live_paths(self._patterns)
         disks = {
-            live: readable(family_on_disk(live, is_own=live in self._limits), asked)
+            live: readable(family_on_disk(live, is_own=live in self._spools), asked)
             for live, asked in sorted(lives.items())
         }
         found = {seen.key for disk in disks.values() for seen in disk}
@@ -295,6 +305,12 @@ class Tail:
             removed = [file for file in former if file.key not in found and not file.done]
             for file in removed:
                 self._rotated(file)
+                unread = self._spools[live].unread(file.key[1], file.offset) if live in self._spools else None
+                if unread is not None:
+                    file.done = True
+                    if unread:
+                        self._note_gap(file.position, live, unread)
+                    continue
                 if file.reader is None and file.waiting:
                     self._note_gap(file.position, live)  # it could not be opened, and cannot be any more
                     file.done = True
@@ -364,6 +380,11 @@ class Tail:
         """Decide what a file is that was not known before; None while it is not to be read (yet)."""
         if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
             return None
+        if seen.path in self._spools:
+            if self._spools[seen.path].is_ours(seen.inode) and seen.key not in self._refused:
+                return self._follow(seen, None)  # a new one, whatever else has had its inode
+            self._set_aside(seen, "was replaced by somebody else")
+            return None
         for place in self._gone:
             # It was truncated, which reading it will find out, or nothing was read of it.
             if (place.device, place.inode) == seen.key and not place.done and (seen.path == live or place.offset == 0):
@@ -379,8 +400,20 @@ class Tail:
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path), self.carrier)
+        spool = self._spools.get(seen.path)
+        limit = None if spool is None else spool.readable
+        file = self._files[seen.key] = Followed(seen, place, limit, self.carrier)
         return file
+
+    def _set_aside(self, seen: Seen, why: str) -> None:
+        """Have a spool begun anew that is not what was written; if that fails it is tried at the next look."""
+        self._refused.add(seen.key)
+        try:
+            self._spools[seen.path].set_aside(seen.inode, why)
+        except OSError as error:
+            self.errors[seen.path] = error.strerror or str(error)
+        else:
+            self._refused.discard(seen.key)
 
     def _skip(self, file: Followed, done: bool) -> None:
         """Begin at a file's end."""

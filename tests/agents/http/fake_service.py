@@ -18,6 +18,7 @@ from elf.agents.errors import (
     UnknownSourceError,
 )
 from elf.agents.http.agent_service import Loaded
+from elf.agents.intake.push import Appended
 from elf.agents.jobs.explanation import explain_plan
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.positions import Json, Position, Positioned, Told
@@ -66,6 +67,7 @@ class FakeService:
         self.result_of: dict[tuple[str, str], Json] = {}
         self.asked: list[tuple[str, str | None, int | None]] = []
         self.ingested: list[bytes] = []
+        self.keys: list[str | None] = []
         self.loaded: list[Loaded] = []
         self.wanted: list[Wanted] = []
         self.reasons: list[str] = []
@@ -241,11 +243,12 @@ class FakeService:
         self.loaded.append(loaded)
         return {"first": loaded.first, "last": loaded.last, "edition": len(self.loaded)}
 
-    async def ingest(self, source: str, ndjson: bytes) -> int:
+    async def ingest(self, source: str, ndjson: bytes, key: str | None = None) -> Appended:
         if source != "clicks":
             raise UnknownSourceError(source, ["clicks"])
         self.ingested.append(ndjson)
-        return len(ndjson.splitlines())
+        self.keys.append(key)
+        return Appended(len(ndjson.splitlines()), duplicate=key is not None and key in self.keys[:-1])
 
     def health(self) -> Json:
         return {"name": "web1"}

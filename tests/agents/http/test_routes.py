@@ -186,11 +186,24 @@ async def test_every_route_of_the_api_refuses_parameters_that_it_does_not_know(
 async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> None:
     lines = b'{"a":1}\n{"a":2}'
     plain = await client.post("/v1/ingest/clicks", data=lines, headers={"Content-Type": "application/x-ndjson"})
-    assert await plain.json() == {"accepted": 2}
+    assert await plain.json() == {"accepted": 2, "duplicate": False}
     headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
     packed = await client.post("/v1/ingest/clicks", data=gzip.compress(lines), headers=headers)
-    assert await packed.json() == {"accepted": 2}
+    assert await packed.json() == {"accepted": 2, "duplicate": False}
     assert service.ingested == [lines] * 2
+
+
+async def test_a_push_is_known_by_its_key(client: Client, service: FakeService) -> None:
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "0b7e-1"}
+    for duplicate in (False, True):
+        answer = await client.post("/v1/ingest/clicks", data=b"{}\n", headers=headers)
+        assert await answer.json() == {"accepted": 1, "duplicate": duplicate}
+    assert service.keys == ["0b7e-1"] * 2
+    for key in ("", "a b", "\u00e9", "k" * 129):
+        refused = await client.post("/v1/ingest/clicks", data=b"{}\n", headers={**headers, "Idempotency-Key": key})
+        assert refused.status == 400
+        assert "use 1 to 128 visible ASCII characters" in (await refused.json(content_type=None))["detail"]
+    assert len(service.ingested) == 2
 
 
 async def test_ingest_of_json_is_its_objects(client: Client, service: FakeService) -> None:
@@ -200,20 +213,24 @@ async def test_ingest_of_json_is_its_objects(client: Client, service: FakeServic
         (b'{"a":1}\n{"a":2}\n', 2, b'{"a":1}\n{"a":2}\n'),
     ):
         answer = await client.post("/v1/ingest/clicks", data=body, headers={"Content-Type": "application/json"})
-        assert (answer.status, await answer.json(), service.ingested[-1]) == (200, {"accepted": accepted}, lines)
+        assert (answer.status, await answer.json(), service.ingested[-1]) == (
+            200,
+            {"accepted": accepted, "duplicate": False},
+            lines,
+        )
     empty = await client.post("/v1/ingest/clicks", data=b"[ ]", headers={"Content-Type": "application/json"})
-    assert await empty.json() == {"accepted": 0}
+    assert await empty.json() == {"accepted": 0, "duplicate": False}
     refused = await client.post("/v1/ingest/clicks", data=b"[1]", headers={"Content-Type": "application/json"})
     assert refused.status == 400 and "no JSON array of objects" in (await refused.json(content_type=None))["detail"]
     assert len(service.ingested) == 3
     lines = await client.post("/v1/ingest/clicks", data=b"[1]\n", headers={"Content-Type": "application/x-ndjson"})
-    assert await lines.json() == {"accepted": 1}, "lines are lines"
+    assert await lines.json() == {"accepted": 1, "duplicate": False}, "lines are lines"
 
 
 async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, service: FakeService) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     empty = await client.post("/v1/ingest/clicks", data=b"\n", headers=headers)
-    assert await empty.json() == {"accepted": 0}
+    assert await empty.json() == {"accepted": 0, "duplicate": False}
     unknown = await client.post("/v1/ingest/click", data=b"{}\n", headers=headers)
     assert unknown.status == 404
     assert (await unknown.json(content_type=None))["nearest"] == ["clicks"]

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -36,6 +36,7 @@ from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plain_clock import PlainClock
 from tests.agents.plans import COLUMNS, opened, plan_of
+from tests.agents.sources.files.tailing import FakeSpool
 
 PLAN = plan_of()
 #: Times in these tests count from here; a whole number of intervals after 1970.
@@ -507,8 +508,8 @@ def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_
         folder.mkdir()
         log, clock = folder / "clicks.log", Clock()
         with contextlib.closing(Database(folder / "state.db")) as database:
-            limits: dict[str, Callable[[], int]] = {str(log): lambda log=log: log.stat().st_size}  # type: ignore[misc]
-            tail = Tail(str(log), limits=limits if is_pushed else {})
+            spool = FakeSpool(lambda log=log: log.stat().st_size)  # type: ignore[misc]
+            tail = Tail(str(log), spools={str(log): spool} if is_pushed else {})
             rejected, checkpoints = RejectedLines(folder / "rejected.txt"), Checkpoints(database)
             pump = Pump(
                 SETTINGS,

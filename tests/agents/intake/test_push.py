@@ -17,7 +17,7 @@ def test_concurrent_pushes_are_all_there_whole(tmp_path: pathlib.Path) -> None:
     log = PushLog(tmp_path / "push" / "s.log")
     counts: list[int] = []
     threads = [
-        threading.Thread(target=lambda n=n: counts.append(log.append(f"{n}\n{n}\n".encode())), name=str(n))
+        threading.Thread(target=lambda n=n: counts.append(log.append(f"{n}\n{n}\n".encode()).lines), name=str(n))
         for n in range(20)
     ]
     for thread in threads:
@@ -33,7 +33,7 @@ def test_concurrent_pushes_are_all_there_whole(tmp_path: pathlib.Path) -> None:
 
 def test_a_push_without_a_newline_at_its_end_is_not_joined_to_the_next(tmp_path: pathlib.Path) -> None:
     log = PushLog(tmp_path / "s.log")
-    assert [log.append(lines) for lines in (b"1\n2", b"", b"3")] == [2, 0, 1]
+    assert [log.append(lines).lines for lines in (b"1\n2", b"", b"3")] == [2, 0, 1]
     log.close()
     assert log.path.read_bytes() == b"1\n2\n3\n"
 

@@ -40,6 +40,7 @@ QUESTIONS: dict[str, tuple[Call, object]] = {
     "versions": (lambda client: client.versions("shop/top"), {"versions": [VERSION]}),
     "publish": (lambda client: client.publish(text="SELECT 1", name="top"), JOB),
     "stop": (lambda client: client.stop("shop/top"), {**JOB, "state": "stopped", "ends_ms": 1}),
+    "ingest": (lambda client: client.ingest("clicks", [{"a": 1}]), {"accepted": 1}),
     "load": (lambda client: client.load("shop/top", Intervals("ab", 1, 2, b"")), {}),
 }
 CHANGES: dict[str, tuple[Call, object]] = {
@@ -53,7 +54,6 @@ CHANGES: dict[str, tuple[Call, object]] = {
     "force": (lambda client: client.force("shop/top"), {}),
     "retire": (lambda client: client.retire("web3"), {"agent": "cc", "name": "web3"}),
     "retire of a job": (lambda client: client.retire("web3", "shop/top"), {"agent": "cc", "name": "web3"}),
-    "ingest": (lambda client: client.ingest("clicks", [{"a": 1}]), {"accepted": 1}),
 }
 
 

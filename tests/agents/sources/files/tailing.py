@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 from elf.agents.sources.files.tail import Tail
@@ -41,3 +42,22 @@ def restarted(tail: Tail, path: Path | str) -> Tail:
 
 def make(path: Path | str, *, wait_ms: int = 0, **options: object) -> Tail:
     return Tail([str(path)], rotate_wait_ms=wait_ms, **options)  # type: ignore[arg-type]
+
+
+class FakeSpool:
+    """A log of our own of which so many bytes may be read; nobody else touches it."""
+
+    def __init__(self, readable: Callable[[], int]) -> None:
+        self.readable = readable
+        #: Why it was set aside.
+        self.aside: list[str] = []
+
+    def is_ours(self, inode: int) -> bool:
+        return True
+
+    def unread(self, inode: int, offset: int) -> int | None:
+        return None
+
+    def set_aside(self, inode: int, why: str) -> None:
+        self.aside.append(why)
+        raise OSError("not now")

@@ -13,7 +13,7 @@ import pytest
 from elf.agents.sources.files import compression, forward
 from elf.agents.sources.files.tail import Tail
 from tests.agents.sources.files.packing import PACK
-from tests.agents.sources.files.tailing import append, drain, lines, make, restarted
+from tests.agents.sources.files.tailing import FakeSpool, append, drain, lines, make, restarted
 
 
 def utf16(text: bytes) -> bytes:
@@ -197,14 +197,14 @@ def test_strangers_decide_on_the_front_of_no_log(tmp_path: Path, front: bytes) -
     spool, log = tmp_path / "push.log", tmp_path / "a.log"
     front = front.replace(b"\n", b" ") + b"\n"
     for path in (spool, log):
-        limits = {str(spool): lambda: spool.stat().st_size} if path is spool else None
+        spools = {str(spool): FakeSpool(lambda: spool.stat().st_size)} if path is spool else None
         text = append(path, front)
         if path is log and front.startswith(b"\xff\xfe"):
             continue  # visitors write no NUL; who can has no log that is text
         text += append(path, lines(50))
-        tail = Tail(glob.escape(str(path)), limits=limits)
+        tail = Tail(glob.escape(str(path)), spools=spools)
         assert drain(tail) == text
-        again = Tail(glob.escape(str(path)), limits=limits)
+        again = Tail(glob.escape(str(path)), spools=spools)
         again.restore(tail.positions())
         assert drain(again) == b"" and again.gap_count == 0
         more = append(path, lines(1))
