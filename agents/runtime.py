@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pathlib
 import signal
 from collections.abc import Callable
 
 from elf.agents.agent import Agent
 from elf.agents.errors import ConfigError
+from elf.agents.host.private_folder import UMASK, close_folder
 from elf.agents.http.agent_service import Service
 from elf.agents.http.app import make_app, serve
 from elf.agents.settings.config import AgentConfig
+from elf.agents.settings.secret_files import read_secret_file
+
+TOKEN_BYTES_MIN = 16
 
 
 async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:
@@ -26,6 +31,8 @@ async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     token = read_token(config.api.token_file)
+    os.umask(UMASK)
+    close_folder(pathlib.Path(config.agent.data))
     agent = Agent(config)
     try:
         agent.doubles.on_refusal = stopping.set
@@ -45,10 +52,8 @@ def read_token(path: str) -> str | None:
     """Read the API token; raises ConfigError when the file cannot be used."""
     if not path:
         return None
-    try:
-        token = pathlib.Path(path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"api.token_file = {path!r} cannot be read: {error}") from None
-    if len(token) < 16:
-        raise ConfigError(f"api.token_file = {path!r} holds fewer than 16 characters; make one with `elf keygen`")
-    return token
+    token = read_secret_file("api.token_file", path)
+    if len(token) < TOKEN_BYTES_MIN or not token.isascii():
+        wanted = f"at least {TOKEN_BYTES_MIN} ASCII characters"
+        raise ConfigError(f"api.token_file = {path!r} does not hold {wanted}; make one with `elf keygen`")
+    return token.decode()

@@ -15,6 +15,8 @@ from aiohttp.typedefs import Handler, Middleware
 from elf.agents.http.problems import problem
 from elf.agents.settings.config import is_loopback
 
+#: Whether a request came with the token, or is of this machine where there is none.
+IS_TRUSTED = web.RequestKey("is_trusted", bool)
 #: Probes must work for an orchestrator that holds no token; they tell nothing about data.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
@@ -26,7 +28,9 @@ def require_token(token: str) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected)
+        # What is no UTF-8 has reached us as halves of characters.
+        known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), expected)
+        request[IS_TRUSTED] = known
         if known or request.path in OPEN_PATHS:
             return await handler(request)
         what = "what was sent is not this agent's API token" if given.strip() else "this agent wants its API token"
@@ -47,6 +51,7 @@ async def require_local_host(request: web.Request, handler: Handler) -> web.Stre
     origin = request.headers.get("Origin")
     if origin is not None and origin.partition("://")[2] != host:
         return problem(403, "forbidden-origin", f"pages of {origin[:100]!r} may not use this agent")
+    request[IS_TRUSTED] = True
     return await handler(request)
 
 

@@ -18,6 +18,7 @@ from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, UnavailableError
 from elf.agents.http.agent_service import Loaded, Service
 from elf.agents.http.bodies import UNREADABLE, lines_of_json, read_body, require_type
+from elf.agents.http.guard import IS_TRUSTED
 from elf.agents.http.stream import send_results
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.master.window_texts import parse_window
@@ -214,14 +215,20 @@ async def ingest(request: web.Request) -> web.Response:
 
 
 async def show_health(request: web.Request) -> web.Response:
-    """GET /healthz: the process lives."""
-    return _json(_service(request).health())
+    """GET /healthz: the process lives; who it is, to those who may know."""
+    health = _service(request).health()
+    return _json(health if request[IS_TRUSTED] else {"status": health["status"]})
 
 
 async def show_readiness(request: web.Request) -> web.Response:
-    """GET /readyz: the agent makes progress, or the reasons why not; and notes, which are no reasons."""
+    """GET /readyz: the agent makes progress, or the reasons why not; and notes, which are no reasons.
+
+    They name jobs, agents and files, and have lines of visitors: a stranger is told how many there are.
+    """
     ready, reasons = _service(request).ready()
-    answer = {"ready": ready, "reasons": reasons, "notes": _service(request).notes()}
+    notes = _service(request).notes()
+    told = (reasons, notes) if request[IS_TRUSTED] else (len(reasons), len(notes))
+    answer = {"ready": ready, "reasons": told[0], "notes": told[1]}
     return _json(answer) if ready else _json(answer, status=503, headers={"Retry-After": str(UNREADY_S)})
 
 

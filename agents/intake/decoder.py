@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pathlib
 import zoneinfo
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -13,6 +12,7 @@ import msgspec
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AUTO, SourceConfig
+from elf.agents.settings.secret_files import read_secret_file
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor
@@ -100,11 +100,9 @@ def make_redactor(name: str, source: SourceConfig, format: Format) -> Redactor:
 
 def read_key(name: str, source: SourceConfig) -> bytes:
     """Read the key that a source's addresses are hashed under; raises ConfigError when it cannot be used."""
-    setting = f"sources.{name}.privacy.key_file = {source.privacy.key_file!r}"
-    try:
-        text = pathlib.Path(source.privacy.key_file).read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"{setting} cannot be read: {error.strerror or error}") from None
+    setting, file = f"sources.{name}.privacy.key_file", source.privacy.key_file
+    text = read_secret_file(setting, file)
     if len(text) < KEY_BYTES_MIN:
-        raise ConfigError(f"{setting} has less than {KEY_BYTES_MIN} bytes; `elf keygen --out FILE` makes a key")
+        wanted = f"{KEY_BYTES_MIN} bytes; `elf keygen --out FILE` makes a key"
+        raise ConfigError(f"{setting} = {file!r} has less than {wanted}")
     return hashlib.blake2b(text, digest_size=16, person=b"elf addresses").digest()

@@ -30,8 +30,6 @@ from elf.overlay.dht.auth import Secret
 from elf.overlay.errors import OverlayError
 from elf.overlay.links.tls import Tls
 
-_OTHERS = 0o007
-
 
 @dataclass(slots=True)
 class Surroundings:
@@ -47,15 +45,15 @@ def look_around(config: AgentConfig, text: str, file: str) -> Surroundings:
     Ports and addresses are not tried: an agent may run with them already.
     """
     look = _Look(find_places(text), file)
-    look.folder(("agent", "data"), Path(config.agent.data), private=True)
+    look.folder(("agent", "data"), Path(config.agent.data))
     archive = archive_folder(config)
     if archive is not None and config.archive.path:
-        look.folder(("archive", "path"), archive, private=False)
+        look.folder(("archive", "path"), archive)
     if config.overlay.secret_file:
         look.judged(("overlay", "secret_file"), lambda: Secret.load(config.overlay.secret_file))
     look.judged(("overlay", "tls_cert_file"), lambda: _check_certificate(config))
     if config.api.token_file:
-        look.token(config.api.token_file)
+        look.judged(("api", "token_file"), lambda: read_token(config.api.token_file))
     for name, source in config.sources.items():
         look.source(name, source)
     return look.found
@@ -83,8 +81,8 @@ class _Look:
         except (OverlayError, ConfigError) as error:
             self.found.obstacles.append(self._finding(path, str(error)))
 
-    def folder(self, path: tuple[str, ...], folder: Path, *, private: bool) -> None:
-        """Look whether a folder can be written, or made; `private`: and whether others can look into it."""
+    def folder(self, path: tuple[str, ...], folder: Path) -> None:
+        """Look whether a folder can be written, or made."""
         there, setting = _nearest(folder), ".".join(path)
         if not os.path.isdir(there):
             why = f"{there} is no folder"
@@ -94,16 +92,6 @@ class _Look:
             why = ""
         if why:
             self.found.obstacles.append(self._finding(path, f"{setting} = '{folder}' cannot be used: {why}"))
-        elif private and there == folder and there.stat().st_mode & _OTHERS:
-            said = f"other users of this machine can look into {folder}, where visitors' data is"
-            self._note(path, f"{said}; run `chmod 700 {folder}`")
-
-    def token(self, file: str) -> None:
-        """Look at the API's token, which agents also take if others can read it."""
-        path = ("api", "token_file")
-        self.judged(path, lambda: read_token(file))
-        if os.access(file, os.R_OK) and Path(file).stat().st_mode & _OTHERS:
-            self._note(path, f"other users of this machine can read the API's token; run `chmod 600 {file}`")
 
     def source(self, name: str, source: SourceConfig) -> None:
         """Look whether a source's logs are there and can be read; one that begins later is none's mistake."""

@@ -160,6 +160,7 @@ def _run(config: AgentConfig) -> None:
     import logging
 
     from elf.agents.host.allocation import keep_freed_memory
+    from elf.agents.host.log_lines import LineFormatter
     from elf.agents.runtime import run
     from elf.overlay.errors import OverlayError
 
@@ -172,7 +173,9 @@ def _run(config: AgentConfig) -> None:
         ready = True
         say(f"ready, API at {api_url}")
 
-    logging.basicConfig(level=config.agent.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=config.agent.log_level.upper(), handlers=[handler])
     # It logs every datagram it sends; its warnings are enough.
     logging.getLogger("kademlia").setLevel(logging.WARNING)
     # It logs a traceback for every connection that does not speak HTTP.

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elf.overlay.links.tls import is_hang_up, refusal
+from elf.overlay.links.web_defaults import set_defaults
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ WAITING_MAX = 512
 WAITING_PER_HOST_MAX = 128
 #: Pause after an accept that failed, most likely because no file descriptor is free.
 RETRY_S = 0.1
+
+
+set_defaults()
 
 
 class _Waiting(asyncio.Protocol):

@@ -251,7 +251,7 @@ class FakeService:
         return Appended(len(ndjson.splitlines()), duplicate=key is not None and key in self.keys[:-1])
 
     def health(self) -> Json:
-        return {"name": "web1"}
+        return {"status": "alive", "name": "web1"}
 
     def ready(self) -> tuple[bool, list[str]]:
         return not self.reasons, self.reasons

@@ -51,5 +51,8 @@ async def test_the_token_opens_all_but_the_probes_need_none() -> None:
         good = {"Authorization": "Bearer s3cret", "Host": "elf.internal"}
         assert (await client.get("/v1/jobs", headers=good)).status == 200
         assert (await client.get("/metrics")).status == 401
-        assert (await client.get("/healthz")).status == 200
-        assert (await client.get("/readyz")).status == 200
+        assert await (await client.get("/healthz")).json() == {"status": "alive"}
+        notes = FakeService().notes()
+        assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": 0, "notes": len(notes)}
+        assert (await (await client.get("/healthz", headers=good)).json())["name"] == "web1"
+        assert (await (await client.get("/readyz", headers=good)).json())["notes"] == notes

@@ -78,7 +78,7 @@ key_file = "{folder}/no-key"
             f"archive.path = '{folder}/file' cannot be used: {folder}/file is no folder",
             f"run `chmod 600 {folder}/secret`",
             "none.pem",
-            "holds fewer than 16 characters",
+            "does not hold at least 16 ASCII characters",
             "no-key' cannot be read: No such file or directory",
         ),
         begins,
@@ -87,13 +87,16 @@ key_file = "{folder}/no-key"
         assert part in message
 
 
-def test_what_may_come_later_or_is_open_to_others_is_a_note(folder: Path) -> None:
+def test_what_others_can_read_is_no_token(folder: Path) -> None:
     (folder / "token").chmod(0o644)
+    obstacles, notes = said(looked(f'[api]\ntoken_file = "{folder}/token"\n'))
+    assert notes == [] and "other users of this machine can read it; run `chmod 600" in obstacles[0]
+
+
+def test_what_may_come_later_is_a_note(folder: Path) -> None:
     (folder / "data").chmod(0o755)
     text = f"""[agent]
 data = "{folder}/data"
-[api]
-token_file = "{folder}/token"
 [sources.a]
 path = "{folder}/nginx/access.log"
 [sources.b]
@@ -104,12 +107,9 @@ path = "{folder}/data"
     assert said(looked(text)) == (
         [],
         [
-            f"agent.toml:2:8: other users of this machine can look into {folder}/data, where visitors' data is; run "
-            f"`chmod 700 {folder}/data`",
-            f"agent.toml:4:14: other users of this machine can read the API's token; run `chmod 600 {folder}/token`",
-            f"agent.toml:6:8: sources.a.path = '{folder}/nginx/access.log': there is no folder {folder}/nginx",
-            f"agent.toml:8:8: sources.b.path = '{folder}/more*.log': no file matches it yet",
-            f"agent.toml:10:8: sources.c.path: {folder}/data can be no log: Is a directory",
+            f"agent.toml:4:8: sources.a.path = '{folder}/nginx/access.log': there is no folder {folder}/nginx",
+            f"agent.toml:6:8: sources.b.path = '{folder}/more*.log': no file matches it yet",
+            f"agent.toml:8:8: sources.c.path: {folder}/data can be no log: Is a directory",
         ],
     )
 
