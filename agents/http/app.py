@@ -1,7 +1,7 @@
 """The HTTP API put together: routes, guards and limits; and how it is served.
 
-DESIGN section 8: loopback and no token, or a token everywhere. Connections on which nothing was asked yet are few, and
-do not last: each is a file descriptor, which logs and links need, too.
+DESIGN section 8: loopback and its own user, or a token everywhere. Connections on which nothing was asked yet are few,
+and do not last: each is a file descriptor, which logs and links need, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from elf.agents.errors import ConfigError
 from elf.agents.http.agent_service import Service
+from elf.agents.http.callers import Callers
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
@@ -33,16 +34,19 @@ SHUTDOWN_S = 5.0
 KEEPALIVE_S = 30.0
 
 
-def make_app(service: Service, *, token: str | None, request_bytes_max: int) -> web.Application:
+def make_app(
+    service: Service, *, token: str | None, request_bytes_max: int, callers: Callers | None = None
+) -> web.Application:
     """Build the application.
 
     Args:
         service: the agent that answers.
         token: what every caller must send as bearer token; None: loopback callers only, checked by Host and Origin.
+        callers: knows whom of this machine may leave out the token; None: nobody.
         request_bytes_max: largest request body, before and after decompression.
     """
     app = web.Application(
-        middlewares=[answer_with_problems, require_token(token) if token else require_local_host, _admit],
+        middlewares=[answer_with_problems, require_token(token, callers) if token else require_local_host, _admit],
         client_max_size=request_bytes_max,
         # Bodies are decompressed by `elf.agents.http.bodies`, which also bounds the ratio.
         handler_args={"auto_decompress": False},

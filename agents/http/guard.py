@@ -1,7 +1,9 @@
 """Who may ask: the bearer token, and the Host and Origin check that stops DNS rebinding (DESIGN section 8).
 
-Without a token the API listens on loopback only, yet any web page the operator visits may try to reach it through
-his browser. Such a page gives itself away: its Host is not a loopback name, or its Origin is another one.
+Off loopback it takes the operator's token. On loopback an agent makes one itself, which whoever could read it from the
+data folder need not send (`elf.agents.http.callers`); or the API is open. There any web page that the operator visits
+may try to reach it through his browser. Such a page gives itself away: its Host is not a loopback name, or its Origin
+is another one.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from elf.agents.http.callers import Callers
 from elf.agents.http.problems import problem
 from elf.agents.settings.config import is_loopback
 
@@ -21,8 +24,8 @@ IS_TRUSTED = web.RequestKey("is_trusted", bool)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
-def require_token(token: str) -> Middleware:
-    """Make a middleware that lets only holders of the token in."""
+def require_token(token: str, callers: Callers | None = None) -> Middleware:
+    """Make a middleware that lets in only holders of the token, and those whom `callers` knows without it."""
     expected = token.encode()
 
     @web.middleware
@@ -31,10 +34,16 @@ def require_token(token: str) -> Middleware:
         # What is no UTF-8 has reached us as halves of characters.
         known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), expected)
         request[IS_TRUSTED] = known
-        if known or request.path in OPEN_PATHS:
+        if known:
+            return await handler(request)
+        if callers is not None and not _is_forwarded(request) and callers.is_trusted(request.transport):
+            return await require_local_host(request, handler)
+        if request.path in OPEN_PATHS:
             return await handler(request)
         what = "what was sent is not this agent's API token" if given.strip() else "this agent wants its API token"
         how = "as Authorization: Bearer TOKEN; the elf command takes it from --token-file or $ELF_TOKEN_FILE"
+        if callers is not None:
+            how += "; it is in the agent's data folder (api.token), whose user needs none on the same machine"
         response = problem(401, "unauthorized", f"{what}; send it {how}")
         response.headers["WWW-Authenticate"] = 'Bearer realm="elf"'
         return response
@@ -53,6 +62,11 @@ async def require_local_host(request: web.Request, handler: Handler) -> web.Stre
         return problem(403, "forbidden-origin", f"pages of {origin[:100]!r} may not use this agent")
     request[IS_TRUSTED] = True
     return await handler(request)
+
+
+def _is_forwarded(request: web.Request) -> bool:
+    """Tell whether a proxy says that it asks for somebody else."""
+    return any(name in request.headers for name in ("Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"))
 
 
 def _host_name(url: str) -> str:

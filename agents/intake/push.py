@@ -278,7 +278,8 @@ class PushLog:
         with self._lock:
             if self._settled >= upto:
                 return  # it was set aside meanwhile
-            self._durable_bytes, self._settled = size, upto
+            self._durable_bytes = size
+            self._settled = upto
             if journal is not None:
                 self._keys.note_synced(journal[1])
             if self._keys.is_stale and self._settled == self._appended:

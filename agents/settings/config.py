@@ -199,8 +199,11 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     #: HOST:PORT; port 0 takes a free one.
     bind: str = f"127.0.0.1:{API_PORT}"
-    #: File with the bearer token clients must send; required off loopback.
+    #: File with the bearer token that clients must send; required off loopback. Unless set, the agent makes one at its
+    #: first start, `api.token` in its data folder, and processes of its own user, and root's, need none.
     token_file: str = ""
+    #: On loopback: no token, for any user of this machine and whatever forwards to it.
+    open: bool = False
     #: Largest request body, and largest decompressed body, of one push.
     request_bytes_max: int = 16 << 20
 
@@ -210,6 +213,8 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"api.bind = {self.bind!r} is open to the network but there is no token; set api.token_file "
                 "(`elf keygen --out FILE` makes one), or bind 127.0.0.1"
             )
+        if self.open and self.token_file:
+            raise ConfigError("api.open = true wants no token, but api.token_file names one; leave out one of them")
 
 
 class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
