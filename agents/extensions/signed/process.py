@@ -199,8 +199,11 @@ class Process:
         """Wait until a pipe is ready, as long as the process keeps to its grant."""
         poll = select.poll()
         poll.register(pipe, event)
-        while not poll.poll(_LOOK_S * 1000):
-            why = watch.overstepped()
+        is_ready = False
+        while not is_ready:
+            is_ready = bool(poll.poll(_LOOK_S * 1000))
+            # Also where there always is something: an answer may come byte by byte.
+            why = watch.overstepped() if watch.is_due(time.monotonic()) else None
             if why is not None:
                 raise self._given_up(why)
 
@@ -239,6 +242,10 @@ class _Watch:
         self._last_used_s = self._used_s
         self._looked_s = self._began_s
         self._idle_now_s = 0.0
+
+    def is_due(self, now_s: float) -> bool:
+        """Tell whether it is time to look again."""
+        return now_s - self._looked_s >= _LOOK_S
 
     def overstepped(self) -> str | None:
         """Return what the process did too long; None while it did not."""

@@ -139,6 +139,15 @@ HOSTILE = {
     "sleeps": (f"{POSIX}def f(x): posix('time').sleep(99)", "a system call that they may not make"),
     "lifts its limits": (f"{POSIX}def f(x): posix().setuid(0)", "a system call that they may not make"),
     "waits": (f"{POSIX}def f(x): return posix().read(3, 9)", "wait for something, for more than 0.3 s"),
+    "drips": (
+        f"{POSIX}def f(x):\n"
+        "    lock = posix('_thread').allocate_lock(); lock.acquire()\n"
+        "    posix().write(4, (2_000_000).to_bytes(4, 'big') + b'[')\n"
+        "    while True:\n"
+        "        lock.acquire(timeout=0.01)\n"
+        "        posix().write(4, b' ')",
+        "take too long: more than 1 s for one call|wait for something",
+    ),
     "ends": (f"{POSIX}def f(x): posix()._exit(0)", "the process of its functions has ended by itself"),
     "floods": (f"{POSIX}def f(x):\n    while True: posix().write(4, b'x' * 65536)", "more than 20[0-9]{5} bytes"),
     "lies": (f"{POSIX}def f(x): posix().write(4, b'\\0\\0\\0\\2[]')", "answer what was not asked"),
@@ -152,10 +161,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_may_not_be_stops_the_job_soon_and_nothing_else(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "loops" in what or what == "waits":
+    if "loops" in what or what in ("waits", "drips"):
         # To sit out a second each is no better a test.
         monkeypatch.setattr(allowance, "BURST_S", 0.3)
         monkeypatch.setattr(process, "_IDLE_S", 0.3)
+        monkeypatch.setattr(process, "_STARVED_S", 1.0 if what == "drips" else 10.0)
     source, why = HOSTILE[what]
     called, began_s = Called(source), time.monotonic()
     with pytest.raises(FunctionsStoppedError, match=f"job shop/sections is stopped: .*({why})"):
