@@ -19,6 +19,7 @@ from typing import NamedTuple
 from elf.agents.archive.disk import sync_folders
 from elf.agents.errors import ConfigError, KeyReusedError, UnavailableError
 from elf.agents.intake.push_keys import PushKeys, body_of
+from elf.agents.sources.files import readers
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.store.quarantine import name_aside
 
@@ -112,7 +113,7 @@ class PushLog:
             OSError: that cannot be done now; it may be tried again.
         """
         with self._lock, contextlib.suppress(FileNotFoundError):
-            if os.stat(self.path, follow_symlinks=False).st_ino == inode:
+            if _inode_of(os.stat(self.path, follow_symlinks=False)) == inode:
                 self._set_aside(why)
 
     def append(self, ndjson: bytes, key: str | None = None) -> Appended:
@@ -180,7 +181,7 @@ class PushLog:
         return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def _inode(self) -> int:
-        return os.fstat(self._descriptor).st_ino
+        return _inode_of(os.fstat(self._descriptor))
 
     def _begin_anew(self) -> None:
         # While the old file is open its inode cannot be the new one's: the tail tells them by that.
@@ -188,7 +189,7 @@ class PushLog:
         fresh.unlink(missing_ok=True)
         descriptor = self._open(fresh)
         try:
-            self._keys.begin(os.fstat(descriptor).st_ino)
+            self._keys.begin(_inode_of(os.fstat(descriptor)))
             fresh.replace(self.path)
         except BaseException:
             os.close(descriptor)
@@ -295,6 +296,11 @@ class PushLog:
                 os.ftruncate(self._descriptor, self._bytes)
         self._keys.take_back(self._bytes)
         self._settled = self._appended
+
+
+def _inode_of(status: os.stat_result) -> int:
+    """Return what the tail knows a file by, too."""
+    return readers.key_of(status)[1]
 
 
 def _whole_lines(descriptor: int) -> int:

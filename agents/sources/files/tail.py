@@ -382,7 +382,9 @@ class Tail:
             return None
         if seen.path in self._spools:
             if self._spools[seen.path].is_ours(seen.inode) and seen.key not in self._refused:
-                return self._follow(seen, None)  # a new one, whatever else has had its inode
+                # A new one, whatever else has had its inode; unless nothing was read of it yet, which is no loss.
+                self._gone = [each for each in self._gone if each.offset or (each.device, each.inode) != seen.key]
+                return self._follow(seen, None)
             self._set_aside(seen, "was replaced by somebody else")
             return None
         for place in self._gone:

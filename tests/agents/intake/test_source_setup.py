@@ -116,6 +116,7 @@ def test_a_text_that_redaction_makes_is_found_without_an_archive(tmp_path: pathl
 def test_a_key_for_hashes_must_be_there_and_long(tmp_path: pathlib.Path) -> None:
     short = tmp_path / "short"
     short.write_bytes(b"0123456789\n")
+    short.chmod(0o600)
     for path, said in ((short, "has less than 16 bytes; `elf keygen"), (tmp_path / "none", "cannot be read: No such")):
         source = SourceConfig(format="combined", privacy=PrivacySection(ip="hash", key_file=str(path)))
         with pytest.raises(ConfigError, match=f"sources.access.privacy.key_file = .* {said}"):
@@ -125,6 +126,7 @@ def test_a_key_for_hashes_must_be_there_and_long(tmp_path: pathlib.Path) -> None
 def test_addresses_hash_alike_at_all_agents(tmp_path: pathlib.Path) -> None:
     key = tmp_path / "key"
     key.write_text("0123456789abcdef0123456789abcdef\n")
+    key.chmod(0o600)
     found = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -170,3 +170,14 @@ def test_a_copy_of_a_spool_that_holds_what_was_read_is_read_on(tmp_path: pathlib
     spooled.read()
     assert (spooled.lines, spooled.gaps) == (numbered(0, 30), 0)
     spooled.stop()
+
+
+def test_an_empty_spool_is_no_gap_at_a_start(tmp_path: pathlib.Path) -> None:
+    spooled = Spooled(tmp_path)
+    spooled.read()
+    spooled.stop()
+    spooled.start()
+    spooled.push.append(text(0, 10))
+    spooled.read()
+    assert (spooled.lines, spooled.gaps) == (numbered(0, 10), 0)
+    spooled.stop()
