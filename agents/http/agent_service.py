@@ -16,7 +16,7 @@ import msgspec
 from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
-from elf.agents.jobs.definition import TREES_MAX, load_definition
+from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.jobs.parts import Part
 from elf.agents.master.listing import summary
 from elf.agents.publications.change import Changing, Wanted
@@ -85,7 +85,7 @@ class Service:
             JobSpecError: the job cannot run as written.
             JobConflictError: the same creator runs another job of this name.
         """
-        definition = load_definition(text, filename=filename, name=name, creator=creator)
+        definition = await self._agent.publisher.load(text, filename, name, creator)
         definition = await look_up(definition, self._asking.ask)
         job = await self._agent.publisher.publish(definition, self._agent.now_ms())
         return summary(job)

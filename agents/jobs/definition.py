@@ -20,7 +20,7 @@ from elf.agents.language.durations import DURATION_MS_MAX
 from elf.agents.language.joins import Joined, check_joined, parse_joins, reads_jobs
 from elf.agents.language.own_functions import OwnFunction, check_functions
 from elf.agents.language.places import APPLICATION, Places
-from elf.agents.language.query import outline_of, parse_query
+from elf.agents.language.query import outline_of
 from elf.agents.language.types import SqlType
 from elf.agents.toml.text import TomlError, parse_toml
 from elf.overlay.interning import interned, interned_mapping, interned_text
@@ -273,7 +273,7 @@ def check_query(query: str) -> Joined | None:
     if reads_jobs(query):
         parse_joins(query)
         return Joined(query=query)
-    parse_query(query)
+    outline_of(query)
     return None
 
 

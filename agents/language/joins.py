@@ -7,6 +7,7 @@ them and makes rows of that; what is aggregated, those jobs aggregate. Owns the 
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Literal, NamedTuple
 
@@ -79,8 +80,9 @@ class JoinQuery(msgspec.Struct, frozen=True):
     limit: int | None
 
 
+@functools.lru_cache(maxsize=256)
 def reads_jobs(text: str) -> bool:
-    """Tell whether a query reads other jobs; raises JobSpecError on what is no statement."""
+    """Tell whether a query reads other jobs; of the texts asked for last it is known. JobSpecError on no statement."""
     tree = parse_statement(text)
     origin = tree.args.get("from_")
     return origin is not None and _job_call(origin.this) is not None

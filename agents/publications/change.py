@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
-from elf.agents.jobs.definition import Definition, changed_options, load_definition
+from elf.agents.jobs.definition import Definition, changed_options
 from elf.agents.jobs.intervals import interval_ms_of, numbering_of
 from elf.agents.jobs.parts import Part
 from elf.agents.language.durations import duration
@@ -54,6 +54,9 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Typing(Protocol):
     """Gives the columns of a definition types, as when it is published (`publishing.Publisher`)."""
+
+    async def load(self, text: str, filename: str, name: str | None, creator: str | None) -> Definition:
+        """Read the text of a job's file."""
 
     async def typed(self, definition: Definition) -> Definition:
         """Return it with a type for each column that it reads."""
@@ -134,9 +137,7 @@ class Changing:
         if wanted.definition is not None:
             if wanted.query is not None or wanted.options:
                 raise JobError("give either a whole definition, or a query and options")
-            new = load_definition(
-                wanted.definition, filename=wanted.filename, name=current.name, creator=current.creator
-            )
+            new = await self._typing.load(wanted.definition, wanted.filename, current.name, current.creator)
             if new.creator != current.creator:
                 raise JobError(f"the file is of job {new.key}, not of {current.key}")
         elif wanted.query is None and not wanted.options:

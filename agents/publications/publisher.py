@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
+from sqlglot import exp
 
 from elf.agents.errors import (
     ElfError,
@@ -26,7 +27,8 @@ from elf.agents.errors import (
     nearest,
 )
 from elf.agents.extensions.installed_applications import require_application
-from elf.agents.jobs.definition import Definition
+from elf.agents.host.compilation import Compilation
+from elf.agents.jobs.definition import Definition, load_definition
 from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.dialect import refused
@@ -77,9 +79,14 @@ class Publisher:
         self._known_sources = known_sources
         self._rng = rng
         self._admits = admits
+        self._compilation = Compilation()
         self._candidates = Candidates(node, rng)
         #: Job -> lock: a candidate cannot tell two publications by one agent apart.
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def load(self, text: str, filename: str, name: str | None, creator: str | None) -> Definition:
+        """Read the text of a job's file, however long that takes; arguments and errors as of `load_definition`."""
+        return await self._compilation.do(lambda: load_definition(text, filename=filename, name=name, creator=creator))
 
     async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
         """Publish a definition; see `_publish`. A stop on its way may overtake it: then it is published anew."""
@@ -114,17 +121,24 @@ class Publisher:
             JobConflictError: another definition of this name and creator is running.
             UnavailableError: the agents needed cannot be reached now.
         """
-        read = columns_read(definition.query)
+        read = await self._compilation.do(lambda: columns_read(definition.query))
         source = await self._describe_source(definition, read)
         # A job stays known as a record, stopped or not: a new publication must be newer than that.
         known = [JobRecord.decode(record) if record else None for record in source["records"]]
         version = 1 if known[0] is None else known[0].definition.version + 1
-        definition = replace(definition, columns=_typed(definition, read, source), version=version)
-        compile_job(definition, definition.types, self._admits)
+        definition = await self._compilation.do(lambda: self._compiled(definition, read, source, version))
         require_application(definition)
         installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng)
         first = await installer.install(definition, known[0], self._rng.randbytes(8).hex())
         return [first, *await self._publish_parts(installer, first, known)]
+
+    def _compiled(
+        self, definition: Definition, read: dict[str, exp.Expr], source: dict[str, Any], version: int
+    ) -> Definition:
+        """Return a definition with a type for each column that it reads, which can run; errors as `_publish`."""
+        typed = replace(definition, columns=_typed(definition, read, source), version=version)
+        compile_job(typed, typed.types, self._admits)
+        return typed
 
     async def _publish_parts(
         self, installer: _Installer, first: JobRecord, known: Sequence[JobRecord | None]
@@ -154,7 +168,7 @@ class Publisher:
 
     async def typed(self, definition: Definition) -> Definition:
         """Return a definition with a type for each column that it reads; errors as `publish`."""
-        read = columns_read(definition.query)
+        read = await self._compilation.do(lambda: columns_read(definition.query))
         source = await self._describe_source(definition, read)
         definition = replace(definition, columns=_typed(definition, read, source))
         # Refused here already, before any master is asked.

@@ -13,7 +13,7 @@ import pytest
 
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from elf.agents.http.agent_service import Service
-from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.definition import Definition, Options, load_definition
 from elf.agents.publications import change as changing
 from elf.agents.publications.change import Changing, Wanted
 from elf.agents.settings.config import AgentConfig, SourceConfig
@@ -128,6 +128,9 @@ async def test_intervals_become_shorter_and_longer_while_agents_sell(tmp_path: p
 
 class Typing:
     """Has a type for whatever is asked."""
+
+    async def load(self, text: str, filename: str, name: str | None, creator: str | None) -> Definition:
+        return load_definition(text, filename=filename, name=name, creator=creator)
 
     async def typed(self, definition: Definition) -> Definition:
         return definition
