@@ -16,6 +16,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.privacy.addresses import Anonymiser
 from elf.agents.sources.privacy.marks import may_hold
+from elf.agents.sources.raw_texts import typed_name
 
 #: Stands for a text that was there.
 MASK = "***"
@@ -120,7 +121,7 @@ class Redactor:
 
     def _column(self, column: pl.Series) -> pl.Series | None:
         """Return a column redacted, or None if it stays."""
-        name, dtype = column.name.lower(), column.dtype
+        name, dtype = typed_name(column.name.lower()), column.dtype
         if name == "ts":
             return None
         path = steps_of(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from elf.agents.sources.objects.line import DEPTH_MAX, Why, reason
 from elf.agents.sources.objects.program import compiled, decoded, encoded
 from elf.agents.sources.objects.twin import ObjectTwin
 from elf.agents.sources.objects.values import scalar
+from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import NO_TIME
 from tests.agents.sources.native.kernels import UNTOUCHED, block_of
 from tests.agents.sources.native.object_lines import COLUMNS, lines
@@ -246,6 +248,10 @@ def test_arguments_that_do_not_fit_together() -> None:
             kernels().read_objects(*[*fitting[:place], argument, *fitting[place + 1 :]])
 
 
+def _listed(unfit: Mapping[str, UnfitValues]) -> dict[str, Any]:
+    return {name: (each.rows.tolist(), each.texts.to_list()) for name, each in unfit.items() if each.texts is not None}
+
+
 TYPED = dict(zip(COLUMNS, (*SqlType, SqlType.STRING, SqlType.DOUBLE), strict=False))
 
 
@@ -261,7 +267,5 @@ def test_columns_of_all_types(rng: random.Random) -> None:
     )
     for one, other in zip(found.columns, expected.columns, strict=True):
         assert_series_equal(one, other)
-    assert {name: rows.tolist() for name, rows in found.mistyped.items()} == {
-        name: rows.tolist() for name, rows in expected.mistyped.items()
-    }
+    assert _listed(found.mistyped) == _listed(expected.mistyped)
     assert (found.times.tolist(), found.misfits.tolist()) == (expected.times.tolist(), expected.misfits.tolist())
