@@ -27,10 +27,16 @@ _PEEK_BYTES = 1 << 20
 
 
 class PushLog:
-    """The spool of one source; methods may be called from any thread."""
+    """The spool of one source; methods may be called from any thread.
 
-    def __init__(self, path: pathlib.Path) -> None:
+    Args:
+        path: its file.
+        lingers: what was read may stay until there is much of it; else it goes as soon as it is checkpointed.
+    """
+
+    def __init__(self, path: pathlib.Path, *, lingers: bool = True) -> None:
         self.path = path
+        self._lingers = lingers
         self._lock = threading.Lock()
         self._synced = threading.Condition()
         #: Pushes appended, and those whose fate is known; both only rise.
@@ -78,9 +84,9 @@ class PushLog:
         return ndjson.count(b"\n")
 
     def trim(self, read_bytes: int) -> None:
-        """Begin a new spool when this is large and everything in it was read and checkpointed (`read_bytes` of it)."""
+        """Begin a new spool when this is large enough, and all of it was read and checkpointed (`read_bytes` of it)."""
         with self._lock:
-            if self._bytes < TRIM_BYTES or read_bytes < self._bytes:
+            if self._bytes < (TRIM_BYTES if self._lingers else 1) or read_bytes < self._bytes:
                 return
             # While the old file is open its inode cannot be the new one's: the tail tells them by that.
             fresh = self.path.with_name(self.path.name + ".new")

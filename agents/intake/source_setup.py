@@ -59,7 +59,7 @@ def make_pump(
         )
     for path, reason in unreadable.items():
         log.warning("source %s: %s can be no log: %s", name, path, reason)
-    push = PushLog(data / "push" / f"{name}.log")
+    push = PushLog(data / "push" / f"{name}.log", lingers=not source.privacy.withholds)
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
     decoder: Decoder | Recognition

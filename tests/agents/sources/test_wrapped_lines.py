@@ -60,6 +60,14 @@ def test_what_stands_around_lines_may_not_fit_its_type_either() -> None:
     assert alone.oddities.mistyped == {"message": 2} and alone.events["message[raw]"].null_count() == 0
 
 
+@pytest.mark.parametrize("tag", ["-", "P"])
+def test_a_tag_that_is_not_f_ends_nothing(tag: str) -> None:
+    first, last = (f"2026-11-26T09:00:00Z stdout {each} a\n" for each in (tag, "F"))
+    held = "2026-11-26T09:00:00Z stderr P b\n2026-11-26T09:00:00Z stderr F c\n"
+    parsed = parse_chunk(make_format("cri"), (held + first + last).encode(), {"message": SqlType.STRING})
+    assert parsed.events["message"].to_list() == ["bc", "aa"] and parsed.counters == Counters(4, 2, parts=2)
+
+
 def in_chunks(name: str, *chunks: bytes) -> tuple[Counters, list[str | None]]:
     """Read chunks of one log; return what was counted, and the texts that stand in it."""
     format = make_format(name)

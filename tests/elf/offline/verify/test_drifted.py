@@ -90,11 +90,11 @@ async def test_what_spark_cannot_read_either_agrees_if_the_label_tells(spark: Sp
 
 
 async def test_what_a_value_was_is_redacted_like_all_else(tmp_path: Path) -> None:
-    secrets = ["203.0.113.77", "203.0.113.79:443", "/?token=abc", {"a": "203.0.113.78"}]
+    secrets = ["203.0.113.77", "[2001:db8::17]:443", "/?token=abc", {"a": "203.0.113.78"}, {"token": "abc"}]
     archive, _ = await sold(tmp_path, [1, *secrets], ip="prefix")
     files = list_files(archive, "orders")
     texts = [each for file in files for each in read(file.path)]
-    assert texts == ["203.0.113.0", "203.0.113.0", "/?token=***"]
+    assert texts == ["203.0.113.0", "2001:db8::", "/?token=***", '{"token": "***"}']
 
 
 def read(path: Any) -> list[str]:
