@@ -23,7 +23,8 @@ ADDRESS = re.compile(
 )
 _IPV4, _IPV6 = re.compile(r"(?:192\.0\.2|198\.51\.100|203\.0\.113)\.[0-9]+"), re.compile(r"2001:db8::[1-9a-f]{1,3}\b")
 #: What is nothing but addresses, as proxies write them.
-_WHOLE = re.compile(rf"\s*\[?(?:{ADDRESS.pattern})\]?(?::[0-9]+)?\s*(?:,.*)?", re.I)
+_ONE = rf"\s*\[?(?:{ADDRESS.pattern})\]?(?::[0-9]+)?\s*"
+_WHOLE = re.compile(rf"{_ONE}(?:,{_ONE})*", re.I)
 #: Of formats whose lines name their columns those that are declared.
 _DECLARED = {
     "json": {"ip": "STRING", "who": "STRING", "n": "BIGINT", "b": "STRING", "`b.client`": "STRING"},

@@ -171,7 +171,8 @@ class ObjectKernels(Protocol):
             valid: is filled with which rows have a value.
 
         Returns:
-            How many values there are, or -1: more than `DISTINCT_MAX`; and how many rows have none.
+            How many values there are, or -1: more than `DISTINCT_MAX`, or nobody has looked; and how many rows have
+            none.
         """
 
 

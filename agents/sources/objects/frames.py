@@ -16,7 +16,7 @@ from elf.agents.sources import arrow
 from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
 from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
-from elf.agents.sources.objects.twin import ObjectTwin
+from elf.agents.sources.objects.shaped import ShapedObjects
 from elf.agents.sources.objects.values import Value, scalar
 from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import NO_TIME
@@ -94,11 +94,11 @@ class ObjectReader:
 
     Args:
         wanted: what is made of them.
-        kernels: who reads lines; those in C, or their twin, unless given.
+        kernels: who reads lines; those in C, or what there is in their place, unless given.
     """
 
     def __init__(self, wanted: Wanted, kernels: ObjectKernels | None = None) -> None:
-        self._kernels = kernels or built_for_objects() or ObjectTwin()
+        self._kernels = kernels or built_for_objects() or ShapedObjects()
         self._wanted = wanted
         paths = dict.fromkeys([wanted.time, *map(wanted.path, wanted.read)])
         outer = steps_of(wanted.unwrap) if wanted.unwrap else ()
