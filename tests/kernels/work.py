@@ -11,6 +11,7 @@ from polars.testing import assert_series_equal
 from elf.agents.sources.catalogue import LAYOUTS
 from elf.agents.sources.layouts.frames import Reader
 from elf.agents.sources.layouts.pasted import pasted
+from elf.agents.sources.layouts.shaped import ShapedLines
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.objects.frames import ObjectReader, Wanted
 from elf.agents.sources.objects.shaped import ShapedObjects
@@ -20,7 +21,7 @@ from tests.agents.sources.format_files import layouts, sample_lines
 from tests.agents.sources.native import object_lines, test_objects, test_pairs
 from tests.agents.sources.native.damage import damaged
 from tests.agents.sources.native.grammars import ODD, line_of
-from tests.agents.sources.native.kernels import block_of, built
+from tests.agents.sources.native.kernels import apart, block_of, built
 from tests.fuzz import lines as fuzzed
 
 #: Lines of one piece of work.
@@ -104,7 +105,16 @@ def shaped_objects(rng: random.Random) -> int:
     return len(data)
 
 
-_ALL = (formats, drawn_layouts, columns, values, objects, object_columns, shaped_objects, pairs)
+def shaped_lines(rng: random.Random) -> int:
+    """Lines of the formats with layouts, as where there are no kernels."""
+    programs, outputs, pool = rng.choice(_formats().all)
+    good = [line.replace("\n", " ") for line in pool]
+    lines = [(rng.choice(good) if rng.random() < 0.5 else damaged(good, rng)).encode() for _ in range(LINES)]
+    assert apart(ShapedLines(lines_min=2), programs, outputs, lines) == apart(Twin(), programs, outputs, lines)
+    return len(lines)
+
+
+_ALL = (formats, drawn_layouts, columns, values, objects, object_columns, shaped_objects, shaped_lines, pairs)
 WORK: Mapping[str, Callable[[random.Random], int]] = {work.__name__: work for work in _ALL}
 
 

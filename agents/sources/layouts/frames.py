@@ -20,7 +20,7 @@ from elf.agents.sources import arrow
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
-from elf.agents.sources.layouts.twin import Twin
+from elf.agents.sources.layouts.shaped import ShapedLines
 from elf.agents.sources.native import Ends, Kernels, Misfits, Spans, built
 from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import Notation
@@ -57,7 +57,7 @@ class Reader:
     Args:
         layouts: none of them ambiguous.
         absolute: requests may name scheme and host.
-        kernels: who takes lines apart; those in C, or their twin, unless given.
+        kernels: who takes lines apart; those in C, or what there is in their place, unless given.
 
     Raises:
         ConfigError: a layout has no event time, or two have columns of one name and several types.
@@ -68,7 +68,7 @@ class Reader:
         #: What is made of an address, and of a request.
         self._of_uri = (*_OF_URI, HOST) if absolute else _OF_URI
         self._of_request = frozenset({*_PARTS, _MALFORMED, *self._of_uri})
-        self._kernels = kernels or built() or Twin()
+        self._kernels = kernels or built() or ShapedLines()
         self.programs = [compiled(layout) for layout in self.layouts]
         self._encoded: dict[tuple[str, ...], list[bytes]] = {}
         self._fields = _united(self.layouts)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from elf.agents.sources import event_time
+from elf.agents.sources.columns import copied, filled
 from elf.agents.sources.lines import rows as rows_of
 from elf.agents.sources.native import Bitmap, Spans
 from elf.agents.sources.objects.twin import ObjectTwin
@@ -31,29 +29,21 @@ class CastValues(ObjectTwin):
         self, block: bytes, spans: Spans, bits: int, out: npt.NDArray[np.int64], valid: Bitmap, /
     ) -> int:
         """Read integers."""
-        limit, twin = 1 << bits - 1, super().object_integers
+        twin = super().object_integers
 
-        def cast(texts: pl.Series) -> tuple[npt.NDArray[Any], Flags]:
-            numbers = texts.cast(pl.Int64, strict=False).fill_null(0).to_numpy()
-            return numbers, texts.str.contains(_INTEGER).to_numpy() & (numbers >= -limit) & (numbers < limit)
-
-        def rest(spans: Spans, out: npt.NDArray[Any], valid: Bitmap) -> int:
+        def rest(spans: Spans, out: npt.NDArray[np.int64], valid: Bitmap) -> int:
             return twin(block, spans, bits, out, valid)
 
-        return _filled(block, spans, cast, rest, out, valid)
+        return filled(block, spans, (pl.Int64(), _INTEGER), rest, out, valid, bits)
 
     def object_decimals(self, block: bytes, spans: Spans, out: npt.NDArray[np.float64], valid: Bitmap, /) -> int:
         """Read doubles."""
         twin = super().object_decimals
 
-        def cast(texts: pl.Series) -> tuple[npt.NDArray[Any], Flags]:
-            numbers = texts.cast(pl.Float64, strict=False).fill_null(0).to_numpy()
-            return numbers, texts.str.contains(_DECIMAL).to_numpy()
-
-        def rest(spans: Spans, out: npt.NDArray[Any], valid: Bitmap) -> int:
+        def rest(spans: Spans, out: npt.NDArray[np.float64], valid: Bitmap) -> int:
             return twin(block, spans, out, valid)
 
-        return _filled(block, spans, cast, rest, out, valid)
+        return filled(block, spans, (pl.Float64(), _DECIMAL), rest, out, valid)
 
     def object_times(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], /) -> int:
         """Read event times."""
@@ -78,7 +68,7 @@ class CastValues(ObjectTwin):
         inner, is_text = _unquoted(block, spans)
         has = spans[:, 0] >= 0
         valid[:] = np.packbits(has, bitorder="little")
-        texts, offsets[:] = _copied(block, inner)
+        texts, offsets[:] = copied(block, inner)
         if escaped:
             marks = np.flatnonzero(np.frombuffer(texts, np.uint8) == _BACKSLASH)
             rows = np.unique(np.searchsorted(offsets, marks, side="right") - 1)
@@ -107,16 +97,7 @@ def _unquoted(block: bytes, spans: Spans) -> tuple[Spans, Flags]:
 
 def _texts(block: bytes, spans: Spans) -> pl.Series:
     """Return texts as a column."""
-    return rows_of(*_copied(block, spans))
-
-
-def _copied(block: bytes, spans: Spans) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Copy parts of a block one behind the other; also returns where each begins and the last one ends."""
-    lengths = spans[:, 1] - spans[:, 0]
-    offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    places = np.arange(offsets[-1], dtype=np.int32)
-    places += np.repeat((spans[:, 0] - offsets[:-1]).astype(np.int32), lengths)
-    return np.frombuffer(block, np.uint8)[places].tobytes(), offsets
+    return rows_of(*copied(block, spans))
 
 
 def _unescaped(texts: bytes, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.intp]) -> bytes:
@@ -129,27 +110,3 @@ def _unescaped(texts: bytes, offsets: npt.NDArray[np.int64], rows: npt.NDArray[n
         lengths[row], at = len(value), end
     np.cumsum(lengths, out=offsets[1:])
     return b"".join([*parts, texts[at:]])
-
-
-def _filled(
-    block: bytes,
-    spans: Spans,
-    cast: Callable[[pl.Series], tuple[npt.NDArray[Any], Flags]],
-    read: Callable[[Spans, npt.NDArray[Any], Bitmap], int],
-    out: npt.NDArray[Any],
-    valid: Bitmap,
-) -> int:
-    """Read numbers by a cast of those texts that it takes, and the others apart; returns how many values are none."""
-    has = spans[:, 0] >= 0
-    chosen = np.flatnonzero(has)
-    numbers, is_plain = cast(_texts(block, spans[chosen]))
-    out[: len(spans)] = 0
-    out[chosen[is_plain]] = numbers[is_plain]
-    rest, unfit = chosen[~is_plain], 0
-    if len(rest):
-        others, flags = np.empty(len(rest), out.dtype), np.empty((len(rest) + 7) // 8, np.uint8)
-        unfit = read(spans[rest], others, flags)
-        out[rest] = others
-        has[rest] = np.unpackbits(flags, count=len(rest), bitorder="little").astype(np.bool_)
-    valid[:] = np.packbits(has, bitorder="little")
-    return unfit

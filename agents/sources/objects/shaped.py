@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from elf.agents.sources.columns import is_text, runs
 from elf.agents.sources.lines import rows as rows_of
 from elf.agents.sources.native import Ends, Spans, Unfit
 from elf.agents.sources.objects.casts import CastValues
@@ -49,7 +50,7 @@ class ShapedObjects(CastValues):
     ) -> tuple[int, int]:
         """Read lines."""
         count = len(ends)
-        if count < self._lines_min or not _is_text(block):
+        if count < self._lines_min or not is_text(block):
             return super().read_objects(program, block, begin, ends, spans, escaped, misfits)
         wanted, bounds = decoded(program), np.append(begin, ends + 1)
         lines = rows_of(block, bounds.astype(np.int64))
@@ -58,7 +59,7 @@ class ShapedObjects(CastValues):
         left = self._match(program, wanted, block, lines, bounds, found, escaped)
         is_misfit = np.zeros(count, np.bool_)
         unfit = 0
-        for first, last in _runs(left):
+        for first, last in runs(left):
             own = [np.empty((last - first, 2), np.int32) for _ in spans]
             has, odd = np.empty(len(spans), np.uint8), np.empty((last - first, 3), np.int32)
             rows, bad = super().read_objects(program, block, int(bounds[first]), ends[first:last], own, has, odd)
@@ -160,23 +161,3 @@ def _groups(
         if not len(numbers):
             break
     return numbers, found
-
-
-def _is_text(block: bytes) -> bool:
-    """Tell whether a block is valid UTF-8, as Polars has to be sure of; all but few are ASCII."""
-    if block.isascii():
-        return True
-    try:
-        block.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _runs(rows: npt.NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Return runs of numbers that follow each other, half-open."""
-    if not len(rows):
-        return []
-    cuts = np.flatnonzero(np.diff(rows) > 1)
-    firsts, lasts = np.append(rows[0], rows[cuts + 1]), np.append(rows[cuts], rows[-1]) + 1
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
