@@ -55,6 +55,5 @@ def raw_column(column: str, rows: int, unfit: UnfitValues) -> pl.Series:
 
 def stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Put frames together that differ in nothing but in which columns of texts they have."""
-    if all(frame.width == frames[0].width for frame in frames) and len({tuple(frame.columns) for frame in frames}) == 1:
-        return pl.concat(frames, rechunk=True)
-    return pl.concat(frames, how="diagonal", rechunk=True)
+    is_one = len({tuple(frame.columns) for frame in frames}) == 1
+    return pl.concat(frames, how="vertical" if is_one else "diagonal", rechunk=True)

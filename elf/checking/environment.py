@@ -23,6 +23,7 @@ from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, overlay_
 from elf.agents.sources.files.compression import RefusedError
 from elf.agents.sources.files.families import live_paths
 from elf.agents.sources.files.readers import open_reader
+from elf.agents.sources.native import built
 from elf.agents.sources.recognition import SAMPLE_BYTES, fitting, recognise
 from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding
@@ -58,6 +59,8 @@ def look_around(config: AgentConfig, text: str, file: str) -> Surroundings:
         look.token(config.api.token_file)
     for name, source in config.sources.items():
         look.source(name, source)
+    if config.sources:
+        look.kernels()
     return look.found
 
 
@@ -97,6 +100,12 @@ class _Look:
         elif private and there == folder and there.stat().st_mode & _OTHERS:
             said = f"other users of this machine can look into {folder}, where visitors' data is"
             self._note(path, f"{said}; run `chmod 700 {folder}`")
+
+    def kernels(self) -> None:
+        """Look whether there are kernels that read log lines."""
+        if built() is None:
+            said = "kernels: none, so lines are read at a twentieth of the speed, with the same result"
+            self._note(("sources",), f"{said}; install elf where there is a C compiler, or a wheel from there")
 
     def token(self, file: str) -> None:
         """Look at the API's token, which agents also take if others can read it."""

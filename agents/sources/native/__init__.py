@@ -204,6 +204,11 @@ def built() -> Kernels | None:
         return None
 
 
+def named() -> str:
+    """Say which kernels read log lines here: `c`, or `none`, and all is slower."""
+    return "none" if built() is None else "c"
+
+
 def built_for_objects() -> ObjectKernels | None:
     """Return the kernels in C for objects, if there are any."""
     return cast(ObjectKernels | None, built())
