@@ -30,6 +30,7 @@ class Share(NamedTuple):
         first: number of its first piece of work.
         step: from each number to its next one.
         lines: it ends after so many.
+        until_s: and at this time, of the machine's monotonic clock.
     """
 
     seed: int
@@ -37,12 +38,14 @@ class Share(NamedTuple):
     first: int
     step: int
     lines: int
+    until_s: float
 
 
 def main() -> int:
     """Run; return 1 if kernels and twin have differed, or a process has died."""
     parser = argparse.ArgumentParser(prog="scripts/kernels", description=__doc__)
     parser.add_argument("--lines", type=int, default=10_000_000, metavar="N", help="in all")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--work", metavar="NAME", help="only work of this sort")
@@ -58,7 +61,8 @@ def main() -> int:
         return len(_piece(asked.seed, names[asked.number % len(names)], asked.number)[1])
     fork = multiprocessing.get_context("fork")
     per = -(-asked.lines // asked.processes)
-    shares = [Share(asked.seed, names, at, asked.processes, per) for at in range(asked.processes)]
+    until_s = time.monotonic() + asked.seconds
+    shares = [Share(asked.seed, names, at, asked.processes, per, until_s) for at in range(asked.processes)]
     state = [(fork.Value("q", -1), fork.Value("q", 0), fork.Value("q", 0)) for _ in shares]
     began = time.monotonic()
     running = [fork.Process(target=_run, args=(share, *own)) for share, own in zip(shares, state, strict=True)]
@@ -79,7 +83,7 @@ def main() -> int:
 
 def _run(share: Share, at: Synchronized[int], lines: Synchronized[int], findings: Synchronized[int]) -> None:
     number = share.first
-    while lines.value < share.lines and findings.value < FINDINGS_MAX:
+    while lines.value < share.lines and findings.value < FINDINGS_MAX and time.monotonic() < share.until_s:
         at.value = number
         done, found = _piece(share.seed, share.names[number % len(share.names)], number)
         lines.value += done

@@ -73,11 +73,10 @@ class _Reading:
         at = self._spaces(self._object(at, self._nodes[0], 0))
         if at != len(self._line):
             raise _NoShapeError
-        rest, self._open = self._open, ""
         groups = [f"({group})" for group in self._groups]
         bounds = [0, *self._parts, len(groups)]
         parts = ["".join(groups[first:last]) for first, last in itertools.pairwise(bounds)]
-        ends = [*([r"([^\n]*\n)"] * len(self._parts)), rf"{rest}\n"]
+        ends = [*([r"([^\n]*\n)"] * len(self._parts)), rf"{self._open}\n"]
         patterns = tuple(f"^{part}{end}$" for part, end in zip(parts, ends, strict=True))
         return Shape(patterns, tuple(self._slots), tuple(self._scalars))
 
