@@ -10,13 +10,18 @@ import pytest
 NAME = "elf.agents.sources.native._kernels"
 
 
-def main(file: str, *arguments: str) -> int:
-    """Put the kernels of a file in the place of those that are installed, and run tests; returns their exit code."""
+def install(file: str) -> None:
+    """Put the kernels of a file in the place of those that are installed, before anybody has loaded these."""
     spec = importlib.util.spec_from_file_location(NAME, file)
     assert spec is not None and spec.loader is not None
     kernels = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kernels)
     sys.modules[NAME] = kernels
+
+
+def main(file: str, *arguments: str) -> int:
+    """Run tests with the kernels of a file; returns their exit code."""
+    install(file)
     return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *arguments]))
 
 

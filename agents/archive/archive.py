@@ -45,6 +45,7 @@ from elf.agents.archive.layout import (
 )
 from elf.agents.archive.removed import EVER_MS, add_removed
 from elf.agents.language.types import SqlType
+from elf.agents.sources.raw_texts import is_raw, stacked
 
 __all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files"]
 
@@ -229,8 +230,8 @@ class Archive:
             return
         written: list[_Hidden] = []
         try:
-            for _, frames in itertools.groupby(self._buffer, key=lambda frame: tuple(frame.schema.items())):
-                for hour_ms, events in _by_hour(pl.concat(frames)):
+            for _, frames in itertools.groupby(self._buffer, key=_typed_schema):
+                for hour_ms, events in _by_hour(stacked(list(frames))):
                     written.append(self._write(hour_ms, events))
         except OSError:
             for file in written:
@@ -248,6 +249,8 @@ class Archive:
         self._staged_count += 1
         path = self._root / hour_folder(hour_ms) / f"_staged-{self._name}-{self._staged_count}.parquet"
         # Spark reads a time without a zone as TIMESTAMP_NTZ; ours are instants.
+        unused = [each.name for each in events if is_raw(each.name) and each.null_count() == events.height]
+        events = events.drop(unused)  # those that had one are in another hour
         zoned = events.with_columns(pl.selectors.datetime(time_zone=None).dt.replace_time_zone("UTC"))
         out = io.BytesIO()
         zoned.write_parquet(out, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=GROUP_ROWS)
@@ -293,6 +296,10 @@ def _by_hour(events: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
     others = events.filter(~hours.is_in(kept.implode()))
     if others.height:
         yield None, others
+
+
+def _typed_schema(events: pl.DataFrame) -> tuple[tuple[str, pl.DataType], ...]:
+    return tuple((name, dtype) for name, dtype in events.schema.items() if not is_raw(name))
 
 
 def _sql_types(schema: pl.Schema) -> dict[str, str]:

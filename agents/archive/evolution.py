@@ -46,7 +46,7 @@ def common_types(files: Iterable[ArchivedFile], columns: Iterable[str] | None = 
     files, chosen = list(files), None if columns is None else {"ts", *columns}
     types: dict[str, str] = {}
     for file in files:
-        for column, stored in file.entry.columns.items():
+        for column, stored in file.entry.typed:
             if chosen is None or column in chosen:
                 known = types.setdefault(column, stored)
                 types[column] = stored if is_readable(known, stored) and (known, stored) != _NARROWED else known

@@ -28,6 +28,7 @@ import msgspec
 
 from elf.agents.archive.place import Place
 from elf.agents.errors import DamagedError, ElfError
+from elf.agents.sources.raw_texts import is_raw
 
 HOUR_MS = 3_600_000
 #: What Hive, and so every reader of such trees, takes for a null partition: here, files of events from many hours.
@@ -66,12 +67,18 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: Event times of the first and the last event, both included.
     first_ms: int
     last_ms: int
-    #: Name and SQL type of each column, `ts` first.
+    #: Name and SQL type of each column, `ts` first; last, maybe, texts of values that do not fit
+    #: (`elf.agents.sources.raw_texts`).
     columns: dict[str, str]
     #: Names of the files in the same folder that it replaces, and when it was merged: those that it was merged of, and,
     #: where one of these was merged before, those that that one replaced.
     replaces: tuple[str, ...] = ()
     merged_ms: int = 0
+
+    @property
+    def typed(self) -> tuple[tuple[str, str], ...]:
+        """Name and type of each column that events have, in order."""
+        return tuple((name, kind) for name, kind in self.columns.items() if not is_raw(name))
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):

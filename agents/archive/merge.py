@@ -33,6 +33,7 @@ from elf.agents.archive import disk
 from elf.agents.archive.archive import GROUP_ROWS, ZSTD_LEVEL
 from elf.agents.archive.inventory import Held, manifest_beside
 from elf.agents.archive.layout import HOUR_MS, MERGED, ArchivedFile, ArchiveError, check_file, read_manifest, safe_name
+from elf.agents.sources.raw_texts import stacked
 
 #: An hour is quiet when it has ended, and nothing was added to it, for so long.
 QUIET_MS = 15 * 60_000
@@ -116,7 +117,7 @@ class Merging:
         written_ns = min((hour / file.path.name).stat().st_mtime_ns for file in group)
         out = io.BytesIO()
         # In order of time, so that readers can skip groups of rows.
-        events = pl.concat(frames).sort("ts")
+        events = stacked(frames).sort("ts")
         events.write_parquet(out, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=GROUP_ROWS)
         data = out.getvalue()
         sequence = max(file.entry.sequence for file in group)
@@ -125,6 +126,7 @@ class Merging:
         path = _unused(root / MERGED / hour.relative_to(root), hour, f"{self._name}-{sequence:010d}", replaces)
         entry = msgspec.structs.replace(
             group[0].entry,
+            columns={name: kind for file in group for name, kind in file.entry.columns.items()},
             path=(hour / path.name).relative_to(root.parent).as_posix(),
             sequence=sequence,
             rows=events.height,
@@ -182,7 +184,7 @@ def plan_merges(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
     """
     schemas: dict[tuple[tuple[str, str], ...], list[ArchivedFile]] = {}
     for file in files:
-        schemas.setdefault(tuple(file.entry.columns.items()), []).append(file)
+        schemas.setdefault(file.entry.typed, []).append(file)
     for same in schemas.values():
         group: list[ArchivedFile] = []
         rows = size = 0

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from elf.agents.host.disk_damage import KINDS, Damages
+from elf.agents.sources.native import named
 from elf.agents.store.panes import Kind
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class _AgentCollector(Collector):
         self._agent = agent
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("elf_build", "Release", value={"version": importlib.metadata.version("elf-stream")})
+        release = {"version": importlib.metadata.version("elf-stream"), "kernels": named()}
+        yield InfoMetricFamily("elf_build", "Release, and what reads log lines", value=release)
         yield from self._sources()
         yield from self._jobs()
         overlay = CounterMetricFamily("elf_overlay", "Overlay events since start, by kind", labels=["kind"])

@@ -17,6 +17,7 @@ from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
 from elf.agents.sources.lines import clean
+from elf.agents.sources.raw_texts import stacked
 from elf.agents.worker.poison import keep_whatever, parse_whatever
 
 #: A log's lines are parsed once they are this part of the most that is read at a time, ...
@@ -126,4 +127,4 @@ class _Lines:
 
 def events_of(parts: Sequence[Parsed]) -> pl.DataFrame:
     """Put the events of parts that follow each other together."""
-    return parts[0].events if len(parts) == 1 else pl.concat([part.events for part in parts], rechunk=True)
+    return parts[0].events if len(parts) == 1 else stacked([part.events for part in parts])

@@ -16,6 +16,7 @@ from elf.agents.settings.secret_files import read_secret_file
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor
+from elf.agents.sources.raw_texts import is_raw, typed_name
 
 #: A shorter key might be guessed, and with it all addresses.
 KEY_BYTES_MIN = 16
@@ -87,9 +88,13 @@ def declared_columns(name: str, source: SourceConfig, format: Format) -> Mapping
     if format.columns is not None:
         return format.columns
     try:
-        return {column: SqlType.parse(kind) for column, kind in source.columns.items()}
+        columns = {column: SqlType.parse(kind) for column, kind in source.columns.items()}
     except ValueError as error:
         raise ConfigError(f"sources.{name}.columns: {error}") from None
+    if odd := next(filter(is_raw, columns), None):
+        said = f"names like this are for the texts of values that do not fit {typed_name(odd)!r}; give it another name"
+        raise ConfigError(f"sources.{name}.columns: {odd!r}: {said}")
+    return columns
 
 
 def make_redactor(name: str, source: SourceConfig, format: Format) -> Redactor:

@@ -53,10 +53,12 @@ class PushLog:
     Args:
         path: of the spool; what is remembered of pushes lies beside it, as `.keys`.
         now_ms: the clock, ms since the epoch.
+        lingers: what was read may stay until there is much of it; else it goes as soon as it is checkpointed.
     """
 
-    def __init__(self, path: pathlib.Path, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, path: pathlib.Path, now_ms: Callable[[], int] = wall_clock_ms, *, lingers: bool = True) -> None:
         self.path = path
+        self._lingers = lingers
         self._lock = threading.Lock()
         self._synced = threading.Condition()
         #: Pushes appended, and those whose fate is known; both only rise.
@@ -66,6 +68,8 @@ class PushLog:
         self._syncing = False
         #: Whose name is known to be durable.
         self._named: int | None = None
+        #: Inode -> bytes, of spools that were set aside: none of what was not read of them will be.
+        self._aside: dict[int, int] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._descriptor = self._open(path)
@@ -75,12 +79,14 @@ class PushLog:
             os.fdatasync(self._descriptor)
             self._keys = PushKeys(path.with_suffix(".keys"), now_ms)
             self._keys.recover(self._bytes)
-            if not self._bytes or self._keys.spool is None:
+            before = self._keys.spool
+            if not self._bytes or before is None:
                 self._keys.begin(self._inode())
         except OSError as error:
             raise ConfigError(f"{path}: the spool of pushed events cannot be opened: {error.strerror}") from None
         self._durable_bytes = self._bytes
-        self._aside: dict[int, int] = {}
+        if before is not None and before != self._keys.spool:
+            self._aside[before] = UNREAD_BYTES_MAX  # somebody has removed it, and nobody knows what was in it
 
     def readable(self) -> int:
         """Return how many bytes of the file may be read."""
@@ -166,9 +172,9 @@ class PushLog:
             return self._keys.find(key) is not None
 
     def trim(self, read_bytes: int) -> None:
-        """Begin a new spool when this is large and everything in it was read and checkpointed (`read_bytes` of it)."""
+        """Begin a new spool when this is large enough, and all of it was read and checkpointed (`read_bytes` of it)."""
         with self._lock:
-            if self._bytes < TRIM_BYTES or read_bytes < self._bytes:
+            if self._bytes < (TRIM_BYTES if self._lingers else 1) or read_bytes < self._bytes:
                 return
             self._begin_anew()
 

@@ -62,7 +62,7 @@ def make_pump(
         )
     for path, reason in unreadable.items():
         log.warning("source %s: %s can be no log: %s", name, path, reason)
-    push = PushLog(data / "push" / f"{name}.log", clock)
+    push = PushLog(data / "push" / f"{name}.log", clock, lingers=not source.privacy.withholds)
     state = checkpoints.source(name)
     look_after(push, () if state is None else decode(state.positions))
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]

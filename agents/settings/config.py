@@ -114,6 +114,11 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if not _SECRET_KEY.fullmatch(word):
                 raise ConfigError(f"secret_keys = {word!r}: no key; use up to 64 of A-Z a-z 0-9 _ . -")
 
+    @property
+    def withholds(self) -> bool:
+        """Whether lines hold what nobody is to see, so that no text of theirs may be kept as it is."""
+        return self.ip != "keep" or bool(self.drop or self.mask)
+
 
 class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one source's lines come from and how they are read."""

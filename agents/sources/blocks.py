@@ -13,6 +13,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends
+from elf.agents.sources.raw_texts import UnfitValues, raw_column, raw_name, stacked
 
 _TIME = "ts"
 
@@ -28,7 +29,7 @@ class Found(NamedTuple):
         times: of the other lines their event times, in ms.
         are_events: which of these are events.
         columns: of these, too: those that are wanted, without the event time.
-        mistyped: the rows, of those columns that have any, of values that do not fit their types; each is null.
+        mistyped: of those columns that have any, the values that do not fit their types; each is null.
     """
 
     data: bytes
@@ -38,7 +39,7 @@ class Found(NamedTuple):
     times: npt.NDArray[np.int64]
     are_events: npt.NDArray[np.bool_]
     columns: Sequence[pl.Series]
-    mistyped: Mapping[str, npt.NDArray[np.intp]]
+    mistyped: Mapping[str, UnfitValues]
 
     @property
     def fitting(self) -> Ends:
@@ -65,12 +66,18 @@ def block_events(
         why_misfit: says why a line does not fit, given what is said of it behind its number.
         why_none: says why a line that fits is no event, given which of these it is.
     """
-    events = pl.DataFrame([pl.Series(_TIME, found.times).cast(pl.Datetime("ms")), *found.columns])
+    names = {each.name for each in found.columns}
+    unfit = {name: each for name, each in found.mistyped.items() if found.are_events[each.rows].any()}
+    raw = [
+        raw_column(name, len(found.times), each)
+        for name, each in unfit.items()
+        if each.texts is not None and raw_name(name) not in names
+    ]
+    events = pl.DataFrame([pl.Series(_TIME, found.times).cast(pl.Datetime("ms")), *found.columns, *raw])
     if len(found.misfits) or not found.are_events.all():
         _reject(found, rejects, why_misfit, why_none)
         events = events.filter(pl.Series(found.are_events))
-    times = ((name, found.times[rows][found.are_events[rows]]) for name, rows in found.mistyped.items())
-    mistyped = {name: own for name, own in times if len(own)}
+    mistyped = {name: found.times[each.rows][found.are_events[each.rows]] for name, each in unfit.items()}
     oddities = Oddities(mistyped={name: len(own) for name, own in mistyped.items()})
     return Parsed(events, Counters(), (), oddities, mistyped)
 
@@ -125,7 +132,7 @@ def together(parts: Sequence[Parsed], wanted: Mapping[str, SqlType]) -> tuple[pl
         for name, times in part.mistyped.items():
             mistyped.setdefault(name, []).append(times)
     return (
-        pl.concat([none, *(part.events for part in parts)], rechunk=True),
+        stacked([none, *(part.events for part in parts)]),
         sum((part.oddities for part in parts), Oddities()),
         {name: np.concatenate(times) for name, times in mistyped.items()},
     )

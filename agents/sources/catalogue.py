@@ -20,7 +20,7 @@ _COUNTS = (
     "{server_queue:int}/{backend_queue:int}"
 )
 _BALANCED = (
-    "{elb:word} {remote_addr:ip}:{remote_port:int} {target:word} {request_processing_time:number} "
+    "{elb:word} {remote_addr:ip}:{remote_port:int} {target:upstreams} {request_processing_time:number} "
     "{target_processing_time:number} {response_processing_time:number} {status:status} {upstream_status:statuses} "
     '{bytes_received:int} {bytes:bytes} "{request:request}" "{user_agent:quoted}" {ssl_cipher:word} {ssl_protocol:word}'
 )

@@ -27,6 +27,7 @@ from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
 from elf.agents.sources.native import Spans, built
 from elf.agents.sources.pairs.line import Style, read_pairs
 from elf.agents.sources.prefilter import Prefilter, keep_escaped
+from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.typed_texts import of_type
 
@@ -115,14 +116,16 @@ class PairLines:
         rows, unfit = self._kernels.pairs(self._style, encoded, block, ends, places, misfits)
         found = {name: each[:rows] for name, each in zip(names, places, strict=True)}
         ms, ambiguous = self._read_times(block, found)
-        columns, mistyped = list[pl.Series](), dict[str, npt.NDArray[np.intp]]()
+        columns, mistyped = list[pl.Series](), dict[str, UnfitValues]()
         for name, kind in wanted.items():
             if name == TIME:
                 continue
-            column, bad = of_type(self._texts(name, block, found[name]), kind)
+            texts = self._texts(name, block, found[name])
+            column, bad = of_type(texts, kind)
             columns.append(column)
             if bad.any():
-                mistyped[name] = np.flatnonzero(bad)
+                misfitting = np.flatnonzero(bad)
+                mistyped[name] = UnfitValues(misfitting, texts.gather(misfitting))
         taken = Found(block, 0, ends, misfits[:unfit], ms, ms != NO_TIME, columns, mistyped)
         part = block_events(taken, rejects, lambda misfit: reason(self.name, misfit[0]))
         odd = Oddities(bad_encoding=bad_encoding, time_ambiguous=ambiguous)

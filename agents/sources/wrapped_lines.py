@@ -7,7 +7,7 @@ of what stands in it. Parts that others come behind are counted apart (`parts`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.layout import TIME
 from elf.agents.sources.lines import LINE_BYTES_MAX, Ends, clean
+from elf.agents.sources.raw_texts import UnfitValues, raw_column, raw_name
 from elf.agents.sources.typed_texts import of_type
 from elf.agents.sources.wrapped.records import PARTS_MAX, Records, join_parts
 from elf.agents.sources.wrapped.wrappers import MESSAGE, STREAM, Unwrapped, Wrapper
@@ -151,11 +152,9 @@ class WrappedLines:
         own = {name: kind for name, kind in wanted.items() if name in self.wrapper.columns}
         if self.inner is None:
             texts = texts.set(texts.is_in(("", "-")), None) if self.wrapper.has_nulls else texts
-            series = [
-                around[TIME],
-                *(_typed(name, kind, around, texts) for name, kind in wanted.items() if name != TIME),
-            ]
-            return pl.DataFrame(series), Oddities(), {}
+            typed = {name: _typed(name, kind, around, texts) for name, kind in wanted.items() if name != TIME}
+            events = pl.DataFrame([around[TIME], *(each.column for each in typed.values())])
+            return _with_unfit(events, typed, Oddities(), {})
         data, ends = _block(texts)
         numbers: list[Ends] = []
         parsed = self.inner.parse(Kept(data, ends), wanted, numbers)
@@ -164,8 +163,10 @@ class WrappedLines:
         if own:
             rows = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
             outer = around[rows]
-            columns = [_typed(name, kind, outer, texts) for name, kind in own.items()]
+            typed = {name: _typed(name, kind, outer, texts) for name, kind in own.items()}
+            columns = (each.column for each in typed.values())
             events = events.with_columns(each.zip_with(each.is_not_null(), events[each.name]) for each in columns)
+            return _with_unfit(events, typed, parsed.oddities, parsed.mistyped)
         return events, parsed.oddities, parsed.mistyped
 
 
@@ -173,14 +174,40 @@ class WrappedLines:
 _REJECT_BYTES = 4096
 
 
-def _typed(name: str, kind: SqlType, around: pl.DataFrame, texts: pl.Series) -> pl.Series:
+class _Column(NamedTuple):
+    """A column in a type, and what of it does not fit that."""
+
+    column: pl.Series
+    unfit: UnfitValues
+
+
+def _typed(name: str, kind: SqlType, around: pl.DataFrame, texts: pl.Series) -> _Column:
     """Return a column around texts, or the texts, in a type."""
-    if name == MESSAGE:
-        return of_type(texts.alias(name), kind).column
-    if name not in around.columns:
-        return pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, around.height)
-    column = around[name]
-    return of_type(column, kind).column if column.dtype == pl.String else column.cast(kind.dtype, strict=False)
+    if name != MESSAGE and name not in around.columns:
+        none = pl.Series(name, [None], dtype=kind.dtype).new_from_index(0, around.height)
+        return _Column(none, UnfitValues(np.empty(0, np.intp), None))
+    column = texts.alias(name) if name == MESSAGE else around[name]
+    if column.dtype == pl.String:
+        typed, unfit = of_type(column, kind)
+    else:
+        typed = column.cast(kind.dtype, strict=False)
+        unfit = (typed.is_null() & column.is_not_null()).to_numpy()
+    rows = np.flatnonzero(unfit)
+    return _Column(typed, UnfitValues(rows, column.gather(rows).cast(pl.String)))
+
+
+def _with_unfit(
+    events: pl.DataFrame, typed: Mapping[str, _Column], oddities: Oddities, mistyped: Mistyped
+) -> tuple[pl.DataFrame, Oddities, Mistyped]:
+    """Add to events, and to what is known of them, which values around lines do not fit their types."""
+    unfit = {name: each.unfit for name, each in typed.items() if len(each.unfit.rows)}
+    if not unfit:
+        return events, oddities, mistyped
+    times = events[TIME].cast(pl.Int64).to_numpy()
+    raw = [raw_column(name, events.height, each) for name, each in unfit.items() if raw_name(name) not in typed]
+    counted = Oddities(mistyped={name: len(each.rows) for name, each in unfit.items()})
+    found = {name: np.concatenate([mistyped.get(name, times[:0]), times[each.rows]]) for name, each in unfit.items()}
+    return events.with_columns(raw), oddities + counted, {**mistyped, **found}
 
 
 def _block(texts: pl.Series) -> tuple[bytes, Ends]:

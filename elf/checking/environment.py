@@ -23,6 +23,7 @@ from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, overlay_
 from elf.agents.sources.files.compression import RefusedError
 from elf.agents.sources.files.families import live_paths
 from elf.agents.sources.files.readers import open_reader
+from elf.agents.sources.native import built
 from elf.agents.sources.recognition import SAMPLE_BYTES, fitting, recognise
 from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding
@@ -56,6 +57,8 @@ def look_around(config: AgentConfig, text: str, file: str) -> Surroundings:
         look.judged(("api", "token_file"), lambda: read_token(config.api.token_file))
     for name, source in config.sources.items():
         look.source(name, source)
+    if config.sources:
+        look.kernels()
     return look.found
 
 
@@ -92,6 +95,12 @@ class _Look:
             why = ""
         if why:
             self.found.obstacles.append(self._finding(path, f"{setting} = '{folder}' cannot be used: {why}"))
+
+    def kernels(self) -> None:
+        """Look whether there are kernels that read log lines."""
+        if built() is None:
+            said = "kernels: none, so lines are read at a twentieth of the speed, with the same result"
+            self._note(("sources",), f"{said}; install elf where there is a C compiler, or a wheel from there")
 
     def source(self, name: str, source: SourceConfig) -> None:
         """Look whether a source's logs are there and can be read; one that begins later is none's mistake."""

@@ -7,13 +7,14 @@ its events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from elf.agents.archive.evolution import check_types
 from elf.agents.archive.layout import ArchivedFile, list_files, source_folder
 from elf.agents.archive.place import Place
+from elf.agents.sources.raw_texts import raw_name
 from elf.offline.archives import distinct, refuse_copies, spark_path
 from elf.offline.session import OfflineError
 
@@ -46,11 +47,22 @@ def find_files(
 
 
 def read_events(
-    spark: SparkSession, files: Sequence[ArchivedFile], columns: Mapping[str, str], *, with_file: bool = False
+    spark: SparkSession,
+    files: Sequence[ArchivedFile],
+    columns: Mapping[str, str],
+    *,
+    raw: Collection[str] = (),
+    with_file: bool = False,
 ) -> DataFrame:
-    """Read events with `ts` and the wanted columns (name to SQL type); other columns are not read from disk.
+    """Read events with `ts` and the wanted columns; other columns are not read from disk.
 
-    `with_file` adds the column `FILE`, the URL of the file that an event lies in.
+    Args:
+        spark: the session.
+        files: the archive's.
+        columns: name to SQL type.
+        raw: of these what Spark makes of the texts of values that did not fit an agent's type; else they are NULL, as
+            they are for the agent.
+        with_file: adds the column `FILE`, the URL of the file that an event lies in.
 
     Raises:
         ArchiveError: a file has a column in a type that cannot be read as the wanted one.
@@ -59,23 +71,27 @@ def read_events(
 
     wanted = {"ts": "TIMESTAMP"} | {name: kind for name, kind in columns.items() if name != "ts"}
     check_types(files, wanted)
+    names = [*wanted, *(raw_name(name) for name in wanted if name in raw)]
     groups: dict[tuple[str | None, ...], list[str]] = {}
     for file in files:
-        groups.setdefault(tuple(file.entry.columns.get(name) for name in wanted), []).append(spark_path(file.path))
+        groups.setdefault(tuple(file.entry.columns.get(name) for name in names), []).append(spark_path(file.path))
     frames = []
     for stored, paths in groups.items():
-        present = {name: kind for name, kind in zip(wanted, stored, strict=True) if kind is not None}
+        present = {name: kind for name, kind in zip(names, stored, strict=True) if kind is not None}
         frame = spark.read.schema(_schema(present)).parquet(*paths)
         if present == wanted and not with_file:
             frames.append(frame)
             continue
-        cells = [_cell(name, present.get(name), kind) for name, kind in wanted.items()]
+        cells = [_cell(name, present.get(name), kind, raw_name(name) in present) for name, kind in wanted.items()]
         frames.append(frame.select(*cells, *([F.col("_metadata.file_path").alias(FILE)] if with_file else [])))
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)
 
 
-def _cell(name: str, stored: str | None, wanted: str) -> Column:
-    """Read a column in the wanted type; a number that does not fit is NULL, as it is when an agent reads a line."""
+def _cell(name: str, stored: str | None, wanted: str, has_raw: bool) -> Column:
+    """Read a column in the wanted type; a number that does not fit is NULL, as it is when an agent reads a line.
+
+    With `has_raw`, what did not fit the stored type is what Spark makes of its text.
+    """
     from pyspark.sql import functions as F
 
     if stored is None:
@@ -83,7 +99,10 @@ def _cell(name: str, stored: str | None, wanted: str) -> Column:
     column = F.col(quoted(name))
     if (stored, wanted) == ("BIGINT", "INT"):
         column = F.when(column.between(-(2**31), 2**31 - 1), column)
-    return column.cast(wanted.lower()).alias(name)
+    column = column.cast(wanted.lower())
+    if has_raw:
+        column = F.coalesce(column, F.col(quoted(raw_name(name))).cast(wanted.lower()))
+    return column.alias(name)
 
 
 def _schema(columns: Mapping[str, str]) -> StructType:

@@ -382,8 +382,8 @@ class Tail:
             return None
         if seen.path in self._spools:
             if self._spools[seen.path].is_ours(seen.inode) and seen.key not in self._refused:
-                # A new one, whatever else has had its inode; unless nothing was read of it yet, which is no loss.
-                self._gone = [each for each in self._gone if each.offset or (each.device, each.inode) != seen.key]
+                # A new one, whatever else has had its inode.
+                self._gone = [place for place in self._gone if not self._is_done_with(place, seen)]
                 return self._follow(seen, None)
             self._set_aside(seen, "was replaced by somebody else")
             return None
@@ -400,6 +400,14 @@ class Tail:
             if seen.path != live and not self._from_end:
                 self.begun_late.add(live)
         return file
+
+    def _is_done_with(self, place: Position, seen: Seen) -> bool:
+        """Tell whether a place in a spool is no loss: nothing was read of this one, or all of one before it."""
+        if place.path != seen.path:
+            return False
+        if (place.device, place.inode) == seen.key:
+            return not place.offset
+        return self._spools[seen.path].unread(place.inode, place.offset) is None
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
         spool = self._spools.get(seen.path)

@@ -20,8 +20,9 @@ from elf.agents.sources import arrow
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
-from elf.agents.sources.layouts.twin import Twin
+from elf.agents.sources.layouts.shaped import ShapedLines
 from elf.agents.sources.native import Ends, Kernels, Misfits, Spans, built
+from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import Notation
 from elf.agents.sources.typed_texts import of_type
 
@@ -40,14 +41,14 @@ class Block(NamedTuple):
         times: their event times, in ms, as `read_time` has them.
         layouts: of which layout each is.
         misfits: the other lines.
-        mistyped: the rows, of those columns that have any, of values that do not fit their types; each is null.
+        mistyped: of those columns that have any, the values that do not fit their types; each is null.
     """
 
     columns: list[pl.Series]
     times: npt.NDArray[np.int64]
     layouts: npt.NDArray[np.uint8]
     misfits: Misfits
-    mistyped: Mapping[str, npt.NDArray[np.intp]]
+    mistyped: Mapping[str, UnfitValues]
 
 
 class Reader:
@@ -56,7 +57,7 @@ class Reader:
     Args:
         layouts: none of them ambiguous.
         absolute: requests may name scheme and host.
-        kernels: who takes lines apart; those in C, or their twin, unless given.
+        kernels: who takes lines apart; those in C, or what there is in their place, unless given.
 
     Raises:
         ConfigError: a layout has no event time, or two have columns of one name and several types.
@@ -67,7 +68,7 @@ class Reader:
         #: What is made of an address, and of a request.
         self._of_uri = (*_OF_URI, HOST) if absolute else _OF_URI
         self._of_request = frozenset({*_PARTS, _MALFORMED, *self._of_uri})
-        self._kernels = kernels or built() or Twin()
+        self._kernels = kernels or built() or ShapedLines()
         self.programs = [compiled(layout) for layout in self.layouts]
         self._encoded: dict[tuple[str, ...], list[bytes]] = {}
         self._fields = _united(self.layouts)
@@ -162,7 +163,7 @@ class _Columns:
         self._fields = fields
         self._has_cells = has_cells
         self.malformed: pl.Series | None = None
-        self.mistyped: dict[str, npt.NDArray[np.intp]] = {}
+        self.mistyped: dict[str, UnfitValues] = {}
 
     def series(self, name: str, kind: SqlType, found: Mapping[str, Spans]) -> pl.Series:
         """Make a column of a type; null where no layout has it."""
@@ -174,7 +175,7 @@ class _Columns:
         if field is not None and field.cell and field.kind is Kind.TEXT:
             typed = of_type(self._texts(name, found[name]), kind)
             if typed.unfit.any():
-                self.mistyped[name] = np.flatnonzero(typed.unfit)
+                self._note(name, found[name], typed.unfit)
             return typed.column
         if kind is SqlType.STRING or field is None or field.type is SqlType.STRING:
             column, unfit = self._texts(name, found[name]), 0
@@ -185,8 +186,12 @@ class _Columns:
             wide, column = column, column.cast(kind.dtype, strict=False)
             unfit += column.null_count() - wide.null_count()
         if unfit:
-            self.mistyped[name] = np.flatnonzero(column.is_null().to_numpy() & (found[name][:, 0] >= 0))
+            self._note(name, found[name], column.is_null().to_numpy() & (found[name][:, 0] >= 0))
         return column
+
+    def _note(self, name: str, spans: Spans, unfit: npt.NDArray[np.bool_]) -> None:
+        rows = np.flatnonzero(unfit)
+        self.mistyped[name] = UnfitValues(rows, self._texts(name, spans[rows]))
 
     def _numbers(self, name: str, field: Field, spans: Spans) -> tuple[pl.Series, int]:
         """Make a column of numbers; returns it and how many values are beyond what it can hold."""
@@ -200,7 +205,7 @@ class _Columns:
         return arrow.numbers(name, arrow.INT64, integers, valid), unfit
 
     def _texts(self, name: str, spans: Spans) -> pl.Series:
-        texts, data = arrow.texts_and_bytes(name, self._rows, partial(self._kernels.gather, self._block, spans))
+        texts, data = arrow.texts_and_bytes(name, len(spans), partial(self._kernels.gather, self._block, spans))
         # A value that is not between quotes has none.
         return texts.str.replace_all('""', '"', literal=True) if self._has_cells and b'""' in data else texts
 

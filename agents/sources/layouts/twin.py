@@ -1,6 +1,7 @@
-"""The kernels' work in Python, a line at a time: it defines theirs, and does it where there are none.
+"""The kernels' work in Python, a line at a time: it defines theirs.
 
-Up to 100 us a line, which takes the kernels a few tenths of one.
+Up to 100 us a line, which takes the kernels a few tenths of one. Where there are none,
+`elf.agents.sources.layouts.shaped` does it for the usual lines of many layouts.
 """
 
 from __future__ import annotations

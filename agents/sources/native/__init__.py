@@ -171,7 +171,8 @@ class ObjectKernels(Protocol):
             valid: is filled with which rows have a value.
 
         Returns:
-            How many values there are, or -1: more than `DISTINCT_MAX`; and how many rows have none.
+            How many values there are, or -1: more than `DISTINCT_MAX`, or nobody has looked; and how many rows have
+            none.
         """
 
 
@@ -201,6 +202,11 @@ def built() -> Kernels | None:
         return cast(Kernels, importlib.import_module("elf.agents.sources.native._kernels"))
     except ImportError:
         return None
+
+
+def named() -> str:
+    """Say which kernels read log lines here: `c`, or `none`, and all is slower."""
+    return "none" if built() is None else "c"
 
 
 def built_for_objects() -> ObjectKernels | None:

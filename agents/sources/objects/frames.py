@@ -16,8 +16,9 @@ from elf.agents.sources import arrow
 from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
 from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
-from elf.agents.sources.objects.twin import ObjectTwin
+from elf.agents.sources.objects.shaped import ShapedObjects
 from elf.agents.sources.objects.values import Value, scalar
+from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.typed_texts import dates, timestamps
 
@@ -76,7 +77,7 @@ class Block(NamedTuple):
         columns: those that are wanted, without the event time, of the lines that are objects.
         times: their event times, in ms; `NO_TIME` of those that have none.
         misfits: the other lines.
-        mistyped: the rows, of those columns that have any, of values that do not fit their types; each is null.
+        mistyped: of those columns that have any, the values that do not fit their types; each is null.
         lacking: of each line that is an object which of the columns that it has to have is the first that it has not;
             -1: it has them all.
     """
@@ -84,7 +85,7 @@ class Block(NamedTuple):
     columns: list[pl.Series]
     times: npt.NDArray[np.int64]
     misfits: Unfit
-    mistyped: Mapping[str, npt.NDArray[np.intp]]
+    mistyped: Mapping[str, UnfitValues]
     lacking: npt.NDArray[np.int64]
 
 
@@ -93,11 +94,11 @@ class ObjectReader:
 
     Args:
         wanted: what is made of them.
-        kernels: who reads lines; those in C, or their twin, unless given.
+        kernels: who reads lines; those in C, or what there is in their place, unless given.
     """
 
     def __init__(self, wanted: Wanted, kernels: ObjectKernels | None = None) -> None:
-        self._kernels = kernels or built_for_objects() or ObjectTwin()
+        self._kernels = kernels or built_for_objects() or ShapedObjects()
         self._wanted = wanted
         paths = dict.fromkeys([wanted.time, *map(wanted.path, wanted.read)])
         outer = steps_of(wanted.unwrap) if wanted.unwrap else ()
@@ -174,13 +175,16 @@ class _Columns:
         self._kernels = kernels
         self._rows = rows
         self._objects = objects
-        self.mistyped: dict[str, npt.NDArray[np.intp]] = {}
+        self.mistyped: dict[str, UnfitValues] = {}
 
     def column(self, name: str, kind: SqlType, found: Mapping[str, Values]) -> pl.Series:
         """Make a column of a type: of values, or of what is made of others."""
         seconds = {} if self._objects is None else self._objects.seconds
         if name in seconds:
             ns = self._series(name, SqlType.BIGINT, found[seconds[name]])
+            if name in self.mistyped:
+                # Its texts are no seconds.
+                self.mistyped[name] = self.mistyped[name]._replace(texts=None)
             return (ns / 1e9).alias(name).cast(kind.dtype)
         if self._objects is not None and name in (PATH, QUERY):
             return self._of_uri(name, found[URI]).cast(kind.dtype, strict=False)
@@ -205,14 +209,16 @@ class _Columns:
     def _series(self, name: str, kind: SqlType, values: Values) -> pl.Series:
         if kind is SqlType.STRING:
             return self._texts(name, values)
-        block, spans, _ = values
+        block, spans, escaped = values
         if kind in (SqlType.DATE, SqlType.TIMESTAMP):
             column = _instants(name, kind, _scalars(block, spans))
             unfit = column.null_count() - int((spans[:, 0] < 0).sum())
         else:
             column, unfit = self._numbers(name, kind, block, spans)
         if unfit:
-            self.mistyped[name] = np.flatnonzero(column.is_null().to_numpy() & (spans[:, 0] >= 0))
+            rows = np.flatnonzero(column.is_null().to_numpy() & (spans[:, 0] >= 0))
+            texts = partial(self._kernels.object_texts, block, np.ascontiguousarray(spans[rows]), escaped)
+            self.mistyped[name] = UnfitValues(rows, arrow.texts(name, len(rows), texts))
         return column
 
     def _texts(self, name: str, values: Values) -> pl.Series:

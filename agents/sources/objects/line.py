@@ -14,7 +14,7 @@ from elf.agents.sources.objects.values import unescaped
 
 #: Objects and arrays in a line's object may be nested so deeply.
 DEPTH_MAX = 200
-_SPACES = re.compile(rb"[ \t\r]*")
+SPACES = re.compile(rb"[ \t\r]*")
 _PLAIN = rb'[^"\\\x00-\x1f]*'
 _OPEN_TEXT = rb'"' + _PLAIN + rb'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + rb")*"
 _DIGITS = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -135,7 +135,7 @@ class _Reading:
         return NoObjectError(Why.END if at >= len(self._line) else why, at)
 
     def _spaces(self, at: int) -> int:
-        found = _SPACES.match(self._line, at)
+        found = SPACES.match(self._line, at)
         assert found is not None
         return found.end()
 

@@ -1,6 +1,7 @@
-"""The kernels' work on objects in Python, a line at a time: it defines theirs, and does it where there are none.
+"""The kernels' work on objects in Python, a line at a time: it defines theirs.
 
-Some 40 us a line, which takes the kernels a third of one.
+Some 40 us a line, which takes the kernels a third of one. Where there are none, `elf.agents.sources.objects.shaped`
+does it for most lines.
 """
 
 from __future__ import annotations

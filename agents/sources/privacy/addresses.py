@@ -17,6 +17,7 @@ _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _PLAIN_IPV4 = rf"^{_IPV4}$"
 _IPV4_PORT = rf"^({_IPV4})(?::[0-9]+)?$"
+_PORT = r"^(?:[0-9.]+|\[[^\]]*\]):([0-9]+)$"
 _MAPPED_IPV4 = rf"^(?:::|(?:0{{1,4}}:){{5}})ffff:({_IPV4})$"
 _IPV6_GROUPS = r"^[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*$|^$"
 #: An IPv6 address in full, in hexadecimal digits, rounded up to words of 8 bytes; IPv4 ones are shorter.
@@ -31,8 +32,11 @@ class Anonymiser(msgspec.Struct, frozen=True):
     #: With a key of 16 bytes addresses become hashes, and prefixes do not matter.
     key: bytes | None = None
 
-    def column(self, addresses: pl.Series) -> pl.Series:
-        """Anonymise a column of text; the same address becomes the same text everywhere."""
+    def column(self, addresses: pl.Series, *, with_ports: bool = False) -> pl.Series:
+        """Anonymise a column of text; the same address becomes the same text everywhere.
+
+        Ports are left out but for `with_ports`: the port of a client says more about it than its prefix.
+        """
         distinct = addresses.unique().drop_nulls()
         if distinct.is_empty():
             return addresses
@@ -41,7 +45,7 @@ class Anonymiser(msgspec.Struct, frozen=True):
         old, new = [simple], [self._ipv4(simple)]
         if others.len():
             old.append(others)
-            new.append(self._others(others))
+            new.append(self._others(others, with_ports))
         table = pl.DataFrame({"old": pl.concat(old), "new": pl.concat(new)})
         joined = addresses.to_frame("old").join(table, on="old", how="left", maintain_order="left")
         return joined["new"].alias(addresses.name)
@@ -57,11 +61,11 @@ class Anonymiser(msgspec.Struct, frozen=True):
         assert self.key is not None
         return pl.Series(addresses.name, hash_texts(self.key, addresses.to_list(), _HASHED_BYTES), dtype=pl.String)
 
-    def _others(self, values: pl.Series) -> pl.Series:
+    def _others(self, values: pl.Series, with_ports: bool) -> pl.Series:
         """Anonymise values that are more than a plain IPv4 address, or none: each part of a list by itself."""
         lists = values.str.contains(",", literal=True)
         if not lists.any():
-            return self._parts(values)
+            return self._parts(values, with_ports)
         alone = values.set(lists, None)
         parts = (
             values.filter(lists)
@@ -71,24 +75,30 @@ class Anonymiser(msgspec.Struct, frozen=True):
             .explode("part", empty_as_null=True)
         )
         joined = (
-            parts.with_columns(self._parts(parts["part"]).alias("part"))
+            parts.with_columns(self._parts(parts["part"], with_ports).alias("part"))
             .group_by("row", maintain_order=True)
             .agg(pl.col("part").drop_nulls().str.join(", "))
             .select(pl.when(pl.col("part") != "").then("part"))
             .to_series()
         )
-        return self._parts(alone).scatter(lists.arg_true(), joined)
+        return self._parts(alone, with_ports).scatter(lists.arg_true(), joined)
 
-    def _parts(self, values: pl.Series) -> pl.Series:
+    def _parts(self, values: pl.Series, with_ports: bool) -> pl.Series:
         """Anonymise values that are one address each, or none."""
         part = pl.col("part")
         bare = part.str.to_lowercase().str.strip_chars(" \t\"'")
+        port = bare.str.extract(_PORT)
         bare = pl.coalesce(bare.str.extract(r"^\[([^\]]*)\](?::[0-9]+)?$"), bare).str.replace("%.*$", "")
-        parts = values.to_frame("part").with_columns(bare.alias("part"))
+        parts = values.to_frame("part").with_columns(bare.alias("part"), port.alias("port"))
         parts = parts.with_columns(v4=pl.coalesce(part.str.extract(_IPV4_PORT), part.str.extract(_MAPPED_IPV4)))
         parts = parts.with_columns(v6=pl.when(pl.col("v4").is_null()).then(_ipv6_digits(part)))
         v4, v6 = self._known(parts["v4"], self._ipv4), self._known(parts["v6"], self._ipv6)
-        return pl.select(pl.coalesce(v4, v6).alias(values.name)).to_series()
+        if not with_ports or parts["port"].null_count() == values.len():
+            return pl.select(pl.coalesce(v4, v6).alias(values.name)).to_series()
+        made = pl.DataFrame([v4.alias("v4"), v6.alias("v6"), parts["port"]])
+        bracketed = pl.col("v6") if self.key is not None else "[" + pl.col("v6") + "]"
+        v4_port, v6_port = (each + ":" + pl.col("port") for each in (pl.col("v4"), bracketed))
+        return made.select(pl.coalesce(v4_port, v6_port, "v4", "v6").alias(values.name)).to_series()
 
     def _known(self, column: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
         known = column.is_not_null()
@@ -101,7 +111,9 @@ class Anonymiser(msgspec.Struct, frozen=True):
         groups = [
             pl.col("digits").str.slice(at, 4).str.replace("^0{1,3}", "") for at in range(0, self.ipv6_prefix // 4, 4)
         ]
-        return digits.to_frame("digits").select(pl.concat_str(groups, separator=":") + "::").to_series()
+        # As RFC 5952 writes it: the zeros behind the prefix are more than any within, and take in those before them.
+        prefix = pl.concat_str(groups, separator=":").str.replace(r"(?:(?:^|:)0)+$", "")
+        return digits.to_frame("digits").select(prefix + "::").to_series()
 
 
 def _ipv6_digits(text: pl.Expr) -> pl.Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.privacy.addresses import Anonymiser
 from elf.agents.sources.privacy.marks import may_hold
+from elf.agents.sources.raw_texts import typed_name
 
 #: Stands for a text that was there.
 MASK = "***"
@@ -39,6 +41,8 @@ IP_COLUMNS = frozenset(
     )
 )
 # fmt: on
+#: Columns that hold servers' addresses by custom: which of a machine's servers it was, only the port says.
+SERVER_COLUMNS = frozenset(("target", "upstream_addr", "upstream", "server_addr", "backend"))
 #: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.
 _ADDRESS = (
     r"\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
@@ -84,7 +88,7 @@ class Redactor:
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":
             self._addresses = IP_COLUMNS | {_plain(name) for name in (*settings.ip_columns, *addresses)}
-        self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else None
+        self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else []
         #: Whether a text says things that only a parsed event lets us find: such texts are withheld whole.
         self._withholds = bool(self._drop or self._mask or self._addresses)
 
@@ -120,7 +124,7 @@ class Redactor:
 
     def _column(self, column: pl.Series) -> pl.Series | None:
         """Return a column redacted, or None if it stays."""
-        name, dtype = column.name.lower(), column.dtype
+        name, dtype = typed_name(column.name.lower()), column.dtype
         if name == "ts":
             return None
         path = steps_of(name)
@@ -135,8 +139,8 @@ class Redactor:
         if is_masked:
             return pl.select(pl.when(column.is_not_null()).then(pl.lit(MASK)).alias(column.name)).to_series()
         if is_address:
-            return self._anonymiser.column(column)
-        redacted = self._without_addresses(self._texts(column))
+            return self._anonymiser.column(column, with_ports=name in SERVER_COLUMNS)
+        redacted = self._without_addresses(self._texts(column), with_ports=name in SERVER_COLUMNS)
         return None if redacted is column else redacted
 
     def _is_address(self, path: Sequence[Step]) -> bool:
@@ -146,7 +150,7 @@ class Redactor:
         names = [step for step in path if isinstance(step, str)]
         return _plain(names[-1]) in self._addresses or tuple(path) in self._address_paths
 
-    def _without_addresses(self, texts: pl.Series) -> pl.Series:
+    def _without_addresses(self, texts: pl.Series, *, with_ports: bool) -> pl.Series:
         """Anonymise texts that are addresses as a whole, in whichever column; the very same column if none is.
 
         Objects and arrays with such texts are null: what is left of them would be other objects.
@@ -156,20 +160,23 @@ class Redactor:
         if (holds := texts.str.contains(_OBJECT_WITH_ADDRESS).fill_null(False)).any():
             texts = texts.set(holds, None)
         found = texts.str.contains(_WHOLE_ADDRESS).fill_null(False)
-        return texts.zip_with(~found, self._anonymiser.column(texts.set(~found, None))) if found.any() else texts
+        if not found.any():
+            return texts
+        return texts.zip_with(~found, self._anonymiser.column(texts.set(~found, None), with_ports=with_ports))
 
     def _texts(self, texts: pl.Series) -> pl.Series:
         """Mask the values of secret keys; the very same column if there are none."""
-        if self._secrets is None or not self._has_secrets(texts):
+        if not self._has_secrets(texts):
             return texts
-        return texts.str.replace_all(self._secrets, "${1}" + MASK)
+        for each in self._secrets:
+            texts = texts.str.replace_all(each.pattern, each.instead)
+        return texts
 
     def _has_secrets(self, texts: pl.Series) -> bool:
         """Tell whether a text has the value of a secret key; that most columns have none is found out fast."""
-        if self._secrets is None:
-            return False
         # Without one of these there is no value; looking into each text takes five times as long.
-        return may_hold(texts, b"=%\\") and bool(texts.str.contains(self._secrets).any())
+        marked = [each for each in self._secrets if may_hold(texts, each.marks)]
+        return any(texts.str.contains(each.pattern).any() for each in marked)
 
     def _line(self, line: bytes) -> bytes:
         if self._withholds:
@@ -206,17 +213,38 @@ def _with_relatives(names: Sequence[str]) -> frozenset[str]:
     return frozenset(given | holders | made)
 
 
-def _secrets(keys: Sequence[str]) -> str:
-    """Return the pattern of a secret key, its boundary and its `=`, all in group 1, and of its value.
+class _Secret(NamedTuple):
+    """A pattern of secrets.
 
-    URLs hold URLs, percent-encoded once or more; JSON may write `&` as a number. Where a value ends is doubtful then,
-    so it is taken to be longer rather than shorter.
+    Attributes:
+        pattern: of a key and its value, the key in group 1.
+        instead: what takes their place.
+        marks: bytes of which each text that fits has one.
+    """
+
+    pattern: str
+    instead: str
+    marks: bytes
+
+
+def _secrets(keys: Sequence[str]) -> list[_Secret]:
+    """Return the patterns of secrets as URLs have them, with a `=`, and as objects have them, with a `:`.
+
+    URLs hold URLs, percent-encoded once or more; JSON may write `&` as a number; texts of objects hold objects as
+    texts. Where a value ends is doubtful then, so it is taken to be longer rather than shorter: to the end, if need be.
     """
     percent = "%(?:25)*"
     begin = rf"(?:^|[?&;#\s\"]|{percent}(?:3f|26|23|3b)|\\+u0026|\\+u003f|\\+[nrt])"
     before = rf"(?:[a-z0-9_.\-\[\]%]*(?:[_.\-\[]|{percent}5b))?"
     words = "|".join(re.escape(key.lower()) for key in sorted(set(keys), key=len, reverse=True))
-    return rf"(?i)({begin}{before}(?:{words})(?:\]|{percent}5d)?(?:=|{percent}3d|\\+u003d))[^&#\s\"]+"
+    key = rf"{before}(?:{words})(?:\]|{percent}5d)?"
+    text, scalar = r'"(?:[^"\\]|\\.)*(?:"|$)', r"[-0-9tf][^\s,}\]]*"
+    return [
+        _Secret(rf"(?i)({begin}{key}(?:=|{percent}3d|\\+u003d))[^&#\s\"]+", "${1}" + MASK, b"=%\\"),
+        _Secret(rf'(?is)("{key}"\s*:\s*)(?:{text}|{scalar})', f'${{1}}"{MASK}"', b'"'),
+        _Secret(rf'(?is)("{key}"\s*:\s*)[\[{{].*$', f'${{1}}"{MASK}"', b'"'),
+        _Secret(rf'(?is)(\\+"{key}\\+"\s*:\s*)[^\s,n}}\]].*$', "${1}" + MASK, b"\\"),
+    ]
 
 
 def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySection) -> list[tuple[str, int, str]]:

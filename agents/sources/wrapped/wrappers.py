@@ -107,7 +107,7 @@ class LayoutWrapper:
             # No text, or a hyphen, which a layout takes for none: of a part it may be the end of something.
             last = np.frombuffer(lines.data, np.uint8)[np.maximum(lines.ends[np.concatenate(numbers)] - 1, 0)]
             texts = texts.zip_with(texts.is_not_null(), pl.Series(np.where(last == ord("-"), "-", "")))
-        is_end = (events[PART] == "F").to_numpy() if self._has_part else None
+        is_end = (events[PART] == "F").fill_null(False).to_numpy() if self._has_part else None
         return Unwrapped(parsed, texts, is_end, [])
 
 

@@ -221,7 +221,7 @@ class Pipeline:
             return known
         if not self._listed:
             return None
-        stored = common_types(self._listed, {name for file in self._listed for name in file.entry.columns})
+        stored = common_types(self._listed, {name for file in self._listed for name, _ in file.entry.typed})
         names = {name.lower(): (name, kind) for name, kind in stored.items()} | declared
         wanted = columns_read(self._plan.query)
         for name in wanted:

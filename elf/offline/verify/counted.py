@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ class Counted:
         names: the agents' names by their ids, which the archive goes by.
         counting: the version that counts them.
         span: from the begin of the first window to the end of the last one; events outside may be there or not.
+        raw: the columns of which Spark reads what did not fit an agent's type, see `read_events`.
     """
 
     spark: SparkSession
@@ -36,9 +37,14 @@ class Counted:
     names: Mapping[str, str]
     counting: Counting
     span: Window
+    raw: frozenset[str] = frozenset()
 
-    def read(self, lacks: Sequence[Lack] = (), *, with_file: bool = False) -> DataFrame:
-        """Read the events as `read_events` does, but for those that `lacks` names."""
+    def read(self, lacks: Sequence[Lack] = (), *, unfit: Collection[str] = (), with_file: bool = False) -> DataFrame:
+        """Read the events as `read_events` does, but for those that `lacks` names.
+
+        What does not fit the type of the columns `unfit` is NULL, as it is for agents.
+        """
+        raw = self.raw - set(unfit)
         groups: dict[tuple[Lack, ...], list[ArchivedFile]] = {}
         for file in self.files:
             agent, entry = self.names.get(file.entry.agent, file.entry.agent), file.entry
@@ -46,7 +52,7 @@ class Counted:
             groups.setdefault(touching, []).append(file)
         frames = []
         for touching, group in groups.items():
-            frame = read_events(self.spark, group, self.columns, with_file=with_file)
+            frame = read_events(self.spark, group, self.columns, raw=raw, with_file=with_file)
             for lack in touching:
                 frame = _outside(frame, (lack.start_ms, lack.end_ms))
             frames.append(frame)

@@ -7,7 +7,7 @@ missing somewhere in the window is not enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -38,6 +38,7 @@ class Case(NamedTuple):
         differences: between the two.
         lacks: what its label says that it lacks.
         repeats: whether events may have been counted more than once (`at-least-once`).
+        unfit: the columns of which its label says that values do not fit their types.
     """
 
     window: Window
@@ -46,6 +47,7 @@ class Case(NamedTuple):
     differences: list[Difference]
     lacks: list[Lack]
     repeats: bool = False
+    unfit: frozenset[str] = frozenset()
 
 
 class Explaining:
@@ -65,44 +67,50 @@ class Explaining:
     def explain(self, cases: Sequence[Case]) -> dict[Window, list[Difference]]:
         """Return each window's differences, with the explanation of those that have one."""
         found = {case.window: case.differences for case in cases}
-        for group in alike([case for case in cases if case.lacks or case.repeats]):
+        for group in alike([case for case in cases if case.lacks or case.repeats or case.unfit]):
             lacks = joined(lack for case in group for lack in case.lacks)
             certain = [lack for lack in lacks if lack.certain]
+            unfit = group[0].unfit
             for chosen in [certain] if certain == lacks else [certain, lacks]:
-                if chosen:
-                    self._leave_out(_open(group, found), chosen, found)
-            self._bound(_open(group, found), lacks, found)
+                if chosen or unfit:
+                    self._leave_out(_open(group, found), chosen, found, unfit)
+            if lacks or any(case.repeats for case in group):
+                self._bound(_open(group, found), lacks, found, unfit)
         return found
 
-    def _leave_out(self, cases: Sequence[Case], lacks: list[Lack], found: dict[Window, list[Difference]]) -> None:
-        """Explain what is the same once some events are left out."""
+    def _leave_out(
+        self, cases: Sequence[Case], lacks: list[Lack], found: dict[Window, list[Difference]], unfit: frozenset[str]
+    ) -> None:
+        """Explain what is the same once some events, and the values of some columns that do not fit, are left out."""
         by_window = {case.window: case for case in cases}
         for grid in self._grids(cases):
-            rows = self._plan.run_all(self._without(lacks, grid), grid)
+            rows = self._plan.run_all(self._without(lacks, grid, unfit), grid)
             for start_ms, without in rows.items():
                 window = start_ms, start_ms + grid.size_ms
                 case = by_window[window]
                 names = [str(column["name"]) for column in case.result["columns"]]
                 left, _ = compare(names, case.result["rows"], without)
-                said = f"without {told(lacks, window)} Spark has the same"
+                said = f"without {', '.join(_left_out(lacks, window, unfit))} Spark has the same"
                 found[window] = [
                     replace(each, why=said) if not each.why and not _still(each, left) else each
                     for each in found[window]
                 ]
 
-    def _bound(self, cases: Sequence[Case], lacks: list[Lack], found: dict[Window, list[Difference]]) -> None:
+    def _bound(
+        self, cases: Sequence[Case], lacks: list[Lack], found: dict[Window, list[Difference]], unfit: frozenset[str]
+    ) -> None:
         """Explain what lies within the bounds that lacking, or repeated, events leave open."""
         bounds = Bounds(self._plan)
         cut = self._plan.query.having is not None or self._plan.query.limit is not None
         by_window = {case.window: case for case in cases}
         for grid in self._grids(cases):
-            full = self._totals(self._events.read(), grid, bounds)
-            least = self._totals(self._without(lacks, grid), grid, bounds) if lacks else full
+            full = self._totals(self._events.read(unfit=unfit), grid, bounds)
+            least = self._totals(self._without(lacks, grid, unfit), grid, bounds) if lacks else full
             for start_ms in grid.starts:
                 window = start_ms, start_ms + grid.size_ms
                 case = by_window[window]
                 limits = Limits(bounds, full, least, case.repeats)
-                parts = [told(lacks, window)] if lacks else []
+                parts = _left_out(lacks, window, unfit)
                 parts += ["at-least-once"] if case.repeats else []
                 said = f"within what the label leaves open ({', '.join(parts)})"
                 found[window] = [
@@ -113,10 +121,10 @@ class Explaining:
     def _totals(self, events: DataFrame, grid: Grid, bounds: Bounds) -> dict[Row, Row]:
         return self._plan.totals(events, grid, bounds.aggregates)
 
-    def _without(self, lacks: list[Lack], grid: Grid) -> DataFrame:
+    def _without(self, lacks: list[Lack], grid: Grid, unfit: frozenset[str]) -> DataFrame:
         window = grid.first_ms, grid.end_ms
         inside = [part for lack in lacks if (part := lack.within(window)) is not None]
-        return self._events.read(inside)
+        return self._events.read(inside, unfit=unfit)
 
     def _grids(self, cases: Sequence[Case]) -> list[Grid]:
         windows = sorted({case.window for case in cases})
@@ -129,7 +137,8 @@ def alike(cases: Iterable[Case]) -> list[list[Case]]:
     for case in cases:
         for group in groups:
             lacks = joined(lack for each in (*group, case) for lack in each.lacks)
-            if all(_inside(lacks, each.window) == joined(each.lacks) for each in (*group, case)):
+            same = all(_inside(lacks, each.window) == joined(each.lacks) for each in (*group, case))
+            if same and group[0].unfit == case.unfit:
                 group.append(case)
                 break
         else:
@@ -145,6 +154,11 @@ def told(lacks: Iterable[Lack], window: Window) -> str:
         for lack in parts[:_NAMED_MAX]
     ]
     return ", ".join(said) + (f" and {len(parts) - _NAMED_MAX} more" if len(parts) > _NAMED_MAX else "")
+
+
+def _left_out(lacks: Sequence[Lack], window: Window, unfit: Collection[str]) -> list[str]:
+    parts = [told(lacks, window)] if lacks else []
+    return [*parts, *(f"the values of {column} that do not fit its type" for column in sorted(unfit))]
 
 
 def _inside(lacks: Iterable[Lack], window: Window) -> list[Lack]:

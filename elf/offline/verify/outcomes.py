@@ -10,9 +10,10 @@ from elf.agents.language.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.compare import compare
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, unjudged, version_of
+from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, unfit_words, version_of
 from elf.offline.verify.report import Difference, WindowReport
 from elf.offline.verify.rows import OfflineRows
+from elf.offline.verify.unsaid import UnfitTimes
 from elf.offline.verify.versions import Counting
 
 #: Before all events: where a job without windows begins.
@@ -66,12 +67,15 @@ def window_of(result: Result, counting: Counting) -> Window:
     return start_ms, _BEGINNING_MS if end_ms is None else end_ms
 
 
-def report_of(compared: Compared, window: Window, counting: Counting) -> WindowReport:
-    """Return what is said of a window that was compared."""
+def report_of(compared: Compared, window: Window, counting: Counting, unfit: UnfitTimes | None = None) -> WindowReport:
+    """Return what is said of a window that was compared; `unfit`: values that Spark has read the texts of."""
     result, rows, differences = compared.result, compared.rows, compared.differences
     start_ms, end_ms = span_of(result)
     label = result["completeness"]
-    unsaid, notes = "", [*compared.notes, *unjudged(result)]
+    judged = frozenset[str]() if unfit is None else unfit.columns
+    unsaid, notes = "", [*compared.notes, *unfit_words(result, judged)]
+    for said in [] if unfit is None else unfit.unsaid(window, label, counting):
+        differences = [*differences, Difference(kind="label", online=status_of(result), offline=said)]
     if start_ms is not None:
         unsaid, notes = counting.unsaid(window, label), [*notes, *counting.notes(window)]
     if unsaid:
@@ -94,7 +98,7 @@ def report_of(compared: Compared, window: Window, counting: Counting) -> WindowR
 
 def columns_of(plan: SparkPlan, declared: Mapping[str, str], files: Sequence[ArchivedFile]) -> dict[str, str]:
     """Return name and type of the columns the query reads: as the definition froze them, else as they are stored."""
-    known = {name.lower(): (name, kind) for file in files for name, kind in file.entry.columns.items()}
+    known = {name.lower(): (name, kind) for file in files for name, kind in file.entry.typed}
     known |= {name.lower(): (name, kind) for name, kind in declared.items()}
     return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
 

@@ -29,6 +29,7 @@ from elf.offline.verify.published import CLOSED, Result, span_of, status_of, ver
 from elf.offline.verify.report import Report, WindowReport, versions_of
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
+from elf.offline.verify.unsaid import UnfitTimes
 from elf.offline.verify.versions import Counting, Countings, Job
 from elf.offline.verify.windows import Asker
 
@@ -144,20 +145,26 @@ class PlainVerification:
             self._spark = open_session(self._master, self._conf)
         columns = columns_of(plan, counting.columns, files)
         span = windows[0][0], windows[-1][1]
-        events = Counted(self._spark, files, columns, self._asker.names, counting, span)
+        unfit = UnfitTimes(files, columns)
+        events = Counted(self._spark, files, columns, self._asker.names, counting, span, frozenset(columns))
         with in_one_sentence(), self._steps.computing(self._spark, sum(file.entry.rows for file in files)):
             rows = plan.run_all(events.read(), grid)
         found = {}
         for result, window in zip(results, windows, strict=True):
             found[window] = self._compare(result, window, rows[0 if grid is None else window[0]])
-        return self._judge(found, events, grid, slide_ms)
+        return self._judge(found, events, grid, slide_ms, unfit)
 
     def _compare(self, result: Result, window: Window, rows: OfflineRows) -> Compared:
         is_windowed = result.get("window") is not None
         return compared(result, rows, lambda: self._asker.again(self._job.key, window) if is_windowed else None)
 
     def _judge(
-        self, found: dict[Window, Compared], events: Counted, grid: Grid | None, slide_ms: int
+        self,
+        found: dict[Window, Compared],
+        events: Counted,
+        grid: Grid | None,
+        slide_ms: int,
+        unfit: UnfitTimes,
     ) -> list[WindowReport]:
         """Explain what can be explained, and say who holds the events of the rest."""
         counting = events.counting
@@ -173,7 +180,7 @@ class PlainVerification:
                 noted = name_holders(plan, events, grid, held)
             for window, differences in noted.items():
                 found[window] = dataclasses.replace(found[window], differences=differences)
-        return [report_of(each, window, counting) for window, each in found.items()]
+        return [report_of(each, window, counting, unfit) for window, each in found.items()]
 
     def _case(self, window: Window, compared: Compared, counting: Counting) -> Case:
         result, labels = compared.result, self._asker.labels
@@ -193,4 +200,5 @@ class PlainVerification:
             lacks = lacks_of(counted, label if counted == window else ask(*counted), ask, interval_ms)
         else:
             lacks = []
-        return Case(window, result, compared.rows, compared.differences, lacks, repeats)
+        unfit = frozenset(label.get("mistyped", {}))
+        return Case(window, result, compared.rows, compared.differences, lacks, repeats, unfit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 #: A Result as JSON has it.
@@ -56,9 +56,13 @@ def label_words(result: Result) -> list[str]:
     return said
 
 
-def unjudged(result: Result) -> list[str]:
-    """Say what Spark cannot judge: values that agents could not read are null in their archives, too."""
+def unfit_words(result: Result, judged: Collection[str] = ()) -> list[str]:
+    """Say what became of values that do not fit their types: of the columns `judged` Spark has read what they are.
+
+    Of others it cannot judge: values that agents could not read are null in their archives, too.
+    """
+    ends = {True: "Spark read their texts", False: "they are null in the archive, too"}
     return [
-        f"{count} values of {column} do not fit its type: they are null in the archive, too"
+        f"{count} values of {column} do not fit its type: {ends[column in judged]}"
         for column, count in result["completeness"].get("mistyped", {}).items()
     ]

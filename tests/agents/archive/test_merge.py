@@ -29,6 +29,7 @@ from elf.agents.archive.layout import (
 from elf.agents.archive.merge import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_merges
 from elf.agents.archive.removed import read_removed
 from elf.agents.host.disk_damage import Damages
+from elf.agents.sources.raw_texts import raw_name
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
@@ -69,6 +70,23 @@ class World:
 
     def files(self) -> list[str]:
         return sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
+
+
+def test_texts_of_values_that_do_not_fit_make_no_files_of_their_own(tmp_path: Path) -> None:
+    world, raw = World(tmp_path), raw_name("number")
+    world.log(3)
+    unfit = numbered(pl.Series([None, 4], dtype=pl.Int64), pl.Series([START_MS, START_MS + 3_600_000]))
+    world.archive.append(unfit.with_columns(pl.Series(raw, ["n/a", None])))
+    world.log(2)
+    first, second, later = list_files(tmp_path, "clicks")
+    assert [raw in file.entry.columns for file in (first, second, later)] == [False, True, False], "where there are any"
+    world.turns()
+    merged, alone = list_files(tmp_path, "clicks")
+    events = pl.read_parquet(merged.path, hive_partitioning=False)
+    assert events.columns == list(merged.entry.columns) == ["ts", "number", raw]
+    assert sorted(events["number"].drop_nulls()) == [0, 1, 2, 3, 4] and events[raw].drop_nulls().to_list() == ["n/a"]
+    assert alone.entry.columns.keys() == {"ts", "number"}
+    assert read_archive(tmp_path, "clicks").columns == ["ts", "number"], "no column of the events'"
 
 
 def numbers(folder: Path) -> list[int]:

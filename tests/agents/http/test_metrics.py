@@ -44,6 +44,7 @@ async def test_values_that_do_not_fit_are_counted_by_column(tmp_path: pathlib.Pa
         text = render_metrics(agent).decode()
     finally:
         await agent.stop()
+    assert 'kernels="c"' in text
     for kind, column, count in (("truncated", "", 2), ("mistyped", "n", 3), ("mistyped", "m", 1), ("nul_bytes", "", 0)):
         assert f'elf_line_oddities_total{{column="{column}",kind="{kind}",source="clicks"}} {count}.0\n' in text
 

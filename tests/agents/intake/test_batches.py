@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +38,7 @@ def test_what_is_gathered_is_what_lines_parsed_at_once_are(
         for number, columns in enumerate(WAYS):
             expected = parse_chunk(JSON, text, columns, literals)
             parts = [part for each in taken if each.log == log for part in each.ways[number]]
-            assert pl.concat(part.events for part in parts).equals(expected.events)
+            assert events_of(parts).equals(expected.events)
             assert sum((part.counters for part in parts), Counters()) == expected.counters
             assert sorted(reject for part in parts for reject in part.rejects) == sorted(expected.rejects)
 

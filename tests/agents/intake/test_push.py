@@ -74,6 +74,20 @@ def test_a_large_spool_is_removed_once_all_of_it_was_read(
     assert log.path.read_bytes() == b"next\n"
 
 
+def test_a_spool_of_what_nobody_is_to_see_is_removed_as_soon_as_it_was_read(tmp_path: pathlib.Path) -> None:
+    log = PushLog(tmp_path / "s.log", lingers=False)
+    log.append(b"one\n")
+    log.append(b"two\n")
+    log.trim(4)
+    assert log.path.read_bytes() == b"one\ntwo\n"
+    log.trim(8)
+    assert log.path.read_bytes() == b""
+    fresh = log.path.stat().st_ino
+    log.trim(8)
+    assert log.path.stat().st_ino == fresh, "there is nothing to remove"
+    log.close()
+
+
 def test_a_spool_that_nobody_reads_refuses_more(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "UNREAD_BYTES_MAX", 3)
     log = PushLog(tmp_path / "s.log")

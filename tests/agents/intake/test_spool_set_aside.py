@@ -150,7 +150,7 @@ def test_a_new_spool_of_ours_is_none_that_was_replaced(tmp_path: pathlib.Path, m
     spooled.start()
     assert not spooled.push.is_replaced
     spooled.read()
-    assert spooled.lines == numbered(0, 20)
+    assert (spooled.lines, spooled.gaps) == (numbered(0, 20), 0)
     spooled.stop()
 
 

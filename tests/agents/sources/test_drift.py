@@ -15,6 +15,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Oddities, Parsed
 from elf.agents.sources.format import parse_chunk
 from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.raw_texts import raw_name
 
 START_MS = 1_795_168_800_000
 BIG = 2**63
@@ -133,6 +134,13 @@ def test_each_null_that_was_a_value_is_counted_and_dated(drawn: tuple[bytes, dic
     assert parsed.counters.balanced and parsed.counters.parsed == events
     assert {name: sorted(times.tolist()) for name, times in parsed.mistyped.items()} == unfit
     assert parsed.oddities.mistyped == {name: len(times) for name, times in unfit.items()}
+    # What each was stands beside it, as a column of texts has it.
+    texts = parse_chunk(JsonLines(), chunk, dict.fromkeys(WANTED, SqlType.STRING)).events
+    raw = {name: parsed.events[raw_name(name)] for name in WANTED if raw_name(name) in parsed.events.columns}
+    assert raw.keys() == unfit.keys()
+    for name, column in raw.items():
+        is_lost = parsed.events[name].is_null() & texts[name].is_not_null()
+        assert column.to_list() == texts[name].set(~is_lost, None).to_list()
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 5)), max_size=4))

@@ -10,6 +10,7 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters, Parsed
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.inference import infer
+from elf.agents.sources.raw_texts import raw_name
 from tests.agents.sources.format_files import formats, rows
 
 NOW_MS = 1_795_683_600_000
@@ -60,6 +61,8 @@ def test_values_become_the_types_that_are_asked_for() -> None:
         "n": [1795683602000],
         "d": [1795683601000],
     }
+    raw = parsed.events.select(raw_name("n"), raw_name("d")).rows()
+    assert raw == [(None, None), (None, "x"), ("n/a", None), (None, None)]
 
 
 def test_escapes_are_those_of_json_between_quotes_only() -> None:

@@ -49,6 +49,25 @@ def test_a_wrapper_alone_has_its_texts_as_messages() -> None:
     assert parsed.counters == Counters(2, 1, 1)  # what has begun is not read yet
 
 
+def test_what_stands_around_lines_may_not_fit_its_type_either() -> None:
+    line = b"2026-11-26T09:00:00Z %s F time:%d\tn:%s\n"
+    chunk = line % (b"stdout", NOW_MS, b"1") + line % (b"stderr", NOW_MS, b"x")
+    parsed = parse_chunk(make_format("cri+ltsv"), chunk, {"stream": SqlType.BIGINT, "n": SqlType.BIGINT})
+    assert parsed.oddities.mistyped == {"stream": 2, "n": 1}
+    assert {name: times.tolist() for name, times in parsed.mistyped.items()} == {"stream": [NOW_MS] * 2, "n": [NOW_MS]}
+    assert parsed.events.select("stream[raw]", "n[raw]").rows() == [("stdout", None), ("stderr", "x")]
+    alone = parse_chunk(make_format("cri"), chunk, {"message": SqlType.DOUBLE})
+    assert alone.oddities.mistyped == {"message": 2} and alone.events["message[raw]"].null_count() == 0
+
+
+@pytest.mark.parametrize("tag", ["-", "P"])
+def test_a_tag_that_is_not_f_ends_nothing(tag: str) -> None:
+    first, last = (f"2026-11-26T09:00:00Z stdout {each} a\n" for each in (tag, "F"))
+    held = "2026-11-26T09:00:00Z stderr P b\n2026-11-26T09:00:00Z stderr F c\n"
+    parsed = parse_chunk(make_format("cri"), (held + first + last).encode(), {"message": SqlType.STRING})
+    assert parsed.events["message"].to_list() == ["bc", "aa"] and parsed.counters == Counters(4, 2, parts=2)
+
+
 def in_chunks(name: str, *chunks: bytes) -> tuple[Counters, list[str | None]]:
     """Read chunks of one log; return what was counted, and the texts that stand in it."""
     format = make_format(name)

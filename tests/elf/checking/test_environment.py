@@ -47,6 +47,14 @@ sources.pushed.format = "json"
     assert not (folder / "archive").exists(), "it looks, and makes nothing"
 
 
+def test_a_build_without_kernels_is_worth_a_note(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elf.checking.environment.built", lambda: None)
+    text = f'agent.data = "{folder}/data"\nsources.a.path = "{folder}/access.log"\n'
+    obstacles, notes = said(looked(text))
+    assert obstacles == [] and len(notes) == 1 and "kernels: none, so lines are read at a twentieth" in notes[0]
+    assert said(looked(f'agent.data = "{folder}/data"\n')) == ([], []), "it reads no lines"
+
+
 def test_each_obstacle_has_its_place(folder: Path) -> None:
     (folder / "secret").chmod(0o644)
     (folder / "token").write_text("short")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from elf.agents.sources.native import DISTINCT_MAX, ObjectKernels, Spans, built_
 from elf.agents.sources.objects.frames import ObjectReader, Wanted
 from elf.agents.sources.objects.line import DEPTH_MAX, Why, reason
 from elf.agents.sources.objects.program import compiled, decoded, encoded
+from elf.agents.sources.objects.shaped import ShapedObjects
 from elf.agents.sources.objects.twin import ObjectTwin
 from elf.agents.sources.objects.values import scalar
+from elf.agents.sources.raw_texts import UnfitValues
 from elf.agents.sources.times.notations import NO_TIME
 from tests.agents.sources.native.kernels import UNTOUCHED, block_of
 from tests.agents.sources.native.object_lines import COLUMNS, lines
@@ -246,7 +249,48 @@ def test_arguments_that_do_not_fit_together() -> None:
             kernels().read_objects(*[*fitting[:place], argument, *fitting[place + 1 :]])
 
 
+def listed(unfit: Mapping[str, UnfitValues]) -> dict[str, Any]:
+    """Values that do not fit, as what can be compared."""
+    return {name: (each.rows.tolist(), each.texts.to_list()) for name, each in unfit.items() if each.texts is not None}
+
+
 TYPED = dict(zip(COLUMNS, (*SqlType, SqlType.STRING, SqlType.DOUBLE), strict=False))
+
+
+def alike(rng: random.Random) -> list[bytes]:
+    """Draw lines of a few shapes, some of which are broken."""
+    found = []
+    for line in lines(rng, rng.choice((1, 2, 3, 5))):
+        found += [line] * rng.choice((1, 3, 9))
+        found += [
+            line.replace(b"1", rng.choice((b"2", b"77", b"null", b"x", b'""'))) for _ in range(rng.choice((0, 4)))
+        ]
+    rng.shuffle(found)
+    return found
+
+
+@settings(max_examples=150)
+@given(RANDOM)
+def test_lines_read_by_their_shapes_are_as_by_the_twin(rng: random.Random) -> None:
+    data, program = alike(rng), rng.choice((PROGRAM, SKIPPING))
+    who = ShapedObjects(lines_min=2)
+    for _ in range(2):  # new shapes, and known ones
+        assert read(who, data, program) == read(ObjectTwin(), data, program)
+    block, ends = block_of(data)
+    wanted = Wanted("ts", TYPED, unwrap=rng.choice(("", "a")))
+    one, other = (ObjectReader(wanted, each).read(block, 0, ends, _iso) for each in (who, ObjectTwin()))
+    for mine, yours in zip(one.columns, other.columns, strict=True):
+        assert_series_equal(mine, yours)
+    assert one.times.tolist() == other.times.tolist() and listed(one.mistyped) == listed(other.mistyped)
+
+
+@pytest.mark.parametrize("members", [3, 15, 16, 17, 40])
+def test_lines_of_one_writer_need_no_twin(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = ", ".join(f'"k{at}": "é\\u00e9{at}"' for at in range(members))
+    data = [f'{{"ts":{at},"a":{{"x":[{at},"b"],{inner}}},"n":-{at}.5e3,"é":null}}\r'.encode() for at in range(100)]
+    expected = read(ObjectTwin(), data)
+    monkeypatch.setattr(ObjectTwin, "read_objects", None)
+    assert read(ShapedObjects(), data) == expected
 
 
 @settings(max_examples=100)
@@ -261,7 +305,5 @@ def test_columns_of_all_types(rng: random.Random) -> None:
     )
     for one, other in zip(found.columns, expected.columns, strict=True):
         assert_series_equal(one, other)
-    assert {name: rows.tolist() for name, rows in found.mistyped.items()} == {
-        name: rows.tolist() for name, rows in expected.mistyped.items()
-    }
+    assert listed(found.mistyped) == listed(expected.mistyped)
     assert (found.times.tolist(), found.misfits.tolist()) == (expected.times.tolist(), expected.misfits.tolist())

@@ -49,6 +49,28 @@ def test_values_of_secret_keys_are_masked(value: str | None, wanted: str | None)
     assert texts(Redactor(PrivacySection(redact_queries=False)), value) == [value]
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ('{"token":"abc","x":1}', '{"token":"***","x":1}'),
+        (r'{"token": "a\"b\\","x":1}', '{"token": "***","x":1}'),
+        ('{"a":{"my_token":12,"b":2}}', '{"a":{"my_token":"***","b":2}}'),
+        ('{"token":true,"sid":"q"}', '{"token":"***","sid":"***"}'),
+        ('{"token":null,"token_count":3}', '{"token":null,"token_count":3}'),
+        ('{"x":1,"token":["abc"],"y":2}', '{"x":1,"token":"***"'),
+        ('{"token":{"value":"abc"}}', '{"token":"***"'),
+        (r'{"log":"{\"token\":\"abc\"}"}', r'{"log":"{\"token\":***'),
+        (r'{"log":"{\\\"token\\\": 7}"}', r'{"log":"{\\\"token\\\": ***'),
+        ('{"token":"abc', '{"token":"***"'),
+        ('got {"PassWord" : "x y"} now', 'got {"PassWord" : "***"} now'),
+        ('{"monkey":"a","passenger":"b"}', '{"monkey":"a","passenger":"b"}'),
+    ],
+)
+def test_values_of_secret_keys_are_masked_in_objects(value: str, wanted: str) -> None:
+    assert texts(Redactor(PrivacySection()), value, "{}") == [wanted, "{}"]
+    assert texts(Redactor(PrivacySection(redact_queries=False)), value) == [value]
+
+
 def test_more_keys_can_be_named() -> None:
     redactor = Redactor(PrivacySection(secret_keys=["Ticket", "a.b"]))
     assert texts(redactor, "/a?ticket=abc", "/a?a.b=1", "/a?axb=1") == ["/a?ticket=***", "/a?a.b=***", "/a?axb=1"]
@@ -188,5 +210,5 @@ def test_names_with_hyphens_are_addresses_by_custom() -> None:
     names = ("X-Forwarded-For", "request.headers['X-Forwarded-For'][0]", "True-Client", "X-Forwarded-Proto")
     settings = PrivacySection(ip="prefix", ip_columns=["true_client"])
     found = Redactor(settings).events(pl.DataFrame({name: [lists] for name in names})).row(0)
-    blurred = "192.0.2.0, 2001:db8:0::"
+    blurred = "192.0.2.0, 2001:db8::"
     assert found == (blurred, blurred, blurred, lists)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elf.offline.verify.published import bounds_of, label_words, span_of, status_of, unjudged
+from elf.offline.verify.published import bounds_of, label_words, span_of, status_of, unfit_words
 
 FULL = {"status": "final", "expected": 2, "reported": 2, "missing": [], "late": 0, "shed": 0, "gaps": 0}
 
@@ -36,6 +36,6 @@ def test_what_a_label_announces(label: dict[str, Any], said: list[str]) -> None:
 
 
 def test_what_spark_cannot_judge_is_said() -> None:
-    assert unjudged({"completeness": FULL}) == []
+    assert unfit_words({"completeness": FULL}) == []
     said = ["3 values of n do not fit its type: they are null in the archive, too"]
-    assert unjudged({"completeness": FULL | {"mistyped": {"n": 3}}}) == said
+    assert unfit_words({"completeness": FULL | {"mistyped": {"n": 3}}}) == said
