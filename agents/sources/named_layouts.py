@@ -9,7 +9,7 @@ from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS, canonical
 from elf.agents.sources.layout_lines import LayoutLines, Times
 from elf.agents.sources.layouts.layout import Layout, zoneless
-from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
+from elf.agents.sources.layouts.pasted import imitated, is_layout, pasted, wrapped
 from elf.agents.sources.machine_time import machine_zone
 from elf.agents.sources.times.zones import UTC
 
@@ -57,6 +57,8 @@ def _read(spec: str) -> tuple[list[Layout], bool]:
     named = LAYOUTS.get(canonical(inner))
     texts = named.layouts if named is not None else (WRAPPERS.get(inner, inner),)
     layouts = [pasted(text) for text in texts]
+    if named is None and inner not in WRAPPERS:
+        layouts += filter(None, map(imitated, layouts))
     for outer in reversed(wrappers):
         layouts = wrapped(pasted(WRAPPERS[outer]), layouts)
     return layouts, named is not None and named.absolute

@@ -333,3 +333,37 @@ def test_the_documents_name_every_format_kind_and_notation() -> None:
     text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
     named = set(re.findall(r"`([\w-]+)`", text))
     assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
+
+
+IMITATED = (
+    '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" '
+    '$request_count "$router" "$server" ${took}ms'
+)
+IMITATED_LINE = '192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /{} HTTP/2.0" 200 2 {} {} 7 {} {} 3ms'
+
+
+@pytest.mark.parametrize("referer", ['"-"', "-", '"a"'])
+@pytest.mark.parametrize("agent", ['"-"', '"curl"', '"foo " bar"', '"a" 6 "b" "c" 1ms"', '"\\""'])
+@pytest.mark.parametrize("server", ['"-"', "-", '"http://a -> b"'])
+def test_a_pasted_layout_reads_who_imitates_a_server(referer: str, agent: str, server: str) -> None:
+    """Others write a hyphen without quotes, and escape nothing that clients send."""
+    (row,) = rows(parsed_lines(make_format(IMITATED), IMITATED_LINE.format("a", referer, agent, '"r"', server)))
+    texts = {name: None if text.strip('"') == "-" else text[1:-1] for name, text in (("referer", referer),)}
+    assert row["referer"] == texts["referer"] and row["user_agent"] == (None if agent == '"-"' else agent[1:-1])
+    assert row["server"] == (None if server.strip('"') == "-" else server[1:-1])
+    assert (row["request_count"], row["router"], row["took"]) == ("7", "r", "3")
+
+
+@pytest.mark.parametrize("format", [IMITATED, "traefik"])
+def test_lines_that_are_glued_are_not_one_with_a_long_agent(format: str) -> None:
+    line = IMITATED_LINE.format("{}", '"-"', '"cu"rl"', '"r"', '"s"')
+    whole, other = line.format("a"), line.format("b")
+    for glued in (whole + other, whole[:-20] + other, whole[: whole.index("rl")] + other):
+        assert parsed_lines(make_format(format), glued).counters == Counters(read=1, rejected=1), glued
+    assert parsed_lines(make_format(format), whole).counters.parsed == 1
+
+
+def test_a_hyphen_without_quotes_is_one_only_where_all_of_the_text_is_missing() -> None:
+    for text in ("-x", '-"', "x", ""):
+        parsed = parsed_lines(make_format(IMITATED), IMITATED_LINE.format("a", text, '"c"', '"r"', '"s"'))
+        assert parsed.counters.rejected == 1, text
