@@ -12,6 +12,7 @@ from typing import NamedTuple
 from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.headed_lines import HeadedLines
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
 from elf.agents.sources.objects.named import OBJECTS
@@ -107,10 +108,31 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     return Recognised(None, tuple(near[:_COVER_MAX]))
 
 
+def best_of(line: bytes) -> Sequence[Guess]:
+    """Return the formats that fit a line, of those the ones that say the most of it; or of whose headers it is one."""
+    good = [guess for guess in recognise(line).guesses if guess.is_good and not _is_twin(guess)]
+    if good:
+        return [guess for guess in good if _rank(guess) == _rank(good[0])]
+    # What has to be in a header tells them apart.
+    headed = (name for name in (*SIGNED, *HEADED) if _is_header(make_format(name, zone=UTC), line))
+    return [Guess((name,), 0, 1) for name in headed][:1]
+
+
+def _is_header(format: Format, line: bytes) -> bool:
+    assert isinstance(format, HeadedLines)
+    return bool(format.keep(line).headers) and not format.fault(line.rstrip(b"\r\n"))
+
+
 def fitting(format: Format, sample: bytes) -> Guess:
     """Return how many lines fit a format."""
     lines = _lines(sample)
     return _guessed(format, lines) if lines else Guess((format.name,), 0, 0)
+
+
+def are_objects(sample: bytes) -> bool:
+    """Tell whether nine of ten lines are meant to be objects, though none may have a time, or be whole."""
+    lines = _lines(sample)
+    return sum(line.lstrip().startswith(b"{") for line in lines) * 10 >= max(len(lines), 1) * 9
 
 
 def _lines(sample: bytes) -> list[bytes]:
