@@ -112,3 +112,13 @@ def test_records_have_no_more_than_so_many_parts(name: str, part: bytes, end: by
         assert found == ["x" * (PARTS_MAX - 1) + "y", "y"]
         assert counters == Counters(2 * PARTS_MAX + 2, 2, PARTS_MAX + 1, parts=PARTS_MAX - 1)
     assert {why for _, why in parse_chunk(make_format(name), b"".join(bad), {}).rejects} == {"line_too_long"}
+
+
+@pytest.mark.parametrize("stream", [rb"std\u006fut", rb"\u0073tdout", rb"stdou\u0074", rb"s\u0074d\u006Fut"])
+def test_a_stream_may_be_written_with_escapes(stream: bytes) -> None:
+    part, end = docker(b"be", False).replace(b"stdout", stream), docker(b"gun", True)
+    for lines in (
+        [part, end, docker(b"", True)],
+        [docker(b"be", False), end.replace(b"stdout", stream), docker(b"", True)],
+    ):
+        check_in_any_chunks("docker", lines, (Counters(3, 2, parts=1), ["begun", ""]))
