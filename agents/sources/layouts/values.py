@@ -36,6 +36,8 @@ _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _PROTOCOL = rb"[A-Z]+/[0-9](?:\.[0-9])?"
 _BARE_REQUEST = re.compile(rb"[^ \x00-\x1f]+ [^ \x00-\x1f]+ " + _PROTOCOL)
 _QUOTED_CELL = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
+#: A quote, and a backslash, may be escaped.
+_USER = re.compile(rb'(?:\\["\\]|[^\x00-\x1f\[\]"])*+')
 _BRACED = re.compile(rb"\{([^}]*)\}")
 _URI = re.compile(rb"/.*|\*|[A-Za-z][A-Za-z0-9+.-]*://.*", re.S)
 _CLOCK = re.compile(rb"[0-9]:[0-9][0-9]")
@@ -209,8 +211,7 @@ def _user(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
     if value == b"-" or value == b'""':
         return _made(line, at, end, end)
     words = value.split(b" ")
-    is_word = all(byte >= 32 and byte not in b'[]"' for byte in value)
-    if not is_word or not value or _is_address(value):
+    if not value or _USER.fullmatch(value) is None or _is_address(value):
         raise _misfit(step, at)
     if len(words) > 1 and (has_ident or not all(map(_is_of_a_name, words))):
         raise _misfit(step, at)

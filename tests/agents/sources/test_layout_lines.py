@@ -367,3 +367,13 @@ def test_a_hyphen_without_quotes_is_one_only_where_all_of_the_text_is_missing() 
     for text in ("-x", '-"', "x", ""):
         parsed = parsed_lines(make_format(IMITATED), IMITATED_LINE.format("a", text, '"c"', '"r"', '"s"'))
         assert parsed.counters.rejected == 1, text
+
+
+@pytest.mark.parametrize(
+    ("user", "is_one"),
+    [(r"\"x\"", True), (r"a\\", True), (r"DOM\bob", True), (r"a\\\"b", True), (r'a\\"b', False), ('a"b', False)],
+)
+def test_who_has_a_quote_in_the_name_of_a_user_hides_no_line(user: str, is_one: bool) -> None:
+    """Apache writes a backslash before it."""
+    parsed = parsed_lines(COMBINED, LINE.format("").replace(" - - ", f" - {user} ").rstrip())
+    assert parsed.events["remote_user"].to_list() == [user] * is_one and parsed.counters.rejected == (not is_one)

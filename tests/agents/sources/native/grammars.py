@@ -116,6 +116,7 @@ def _quoted(rng: random.Random) -> str:
 
 def _user(rng: random.Random) -> str:
     word = rng.choice((_letters(rng, 12), "frank", "é", _name(rng), _peer(rng), "a@b", "09:15", _odd(rng, 4)))
+    word = rng.choice((word, word, word, f'\\"{word}', f'{word}\\"', f'{word}\\\\"', f"{word}\\", f"DOM\\{word}"))
     return rng.choice(("-", "-", '""', word, f"{word} {_letters(rng, 8)}", f"{word} {word}", ""))
 
 
