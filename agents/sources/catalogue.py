@@ -141,7 +141,7 @@ LAYOUTS = {
         (
             "[{ts:time:ctime}] [{module:word}:{level:word}] [pid {pid:int}{?:tid {tid:int}?}] "
             "{?[client {remote_addr:ip}:{remote_port:int}] ?}{message:rest}",
-            "[{ts:time:ctime}] [{level:word}] {?[client {remote_addr:ip}] ?}{message:rest}",
+            "[{ts:time:ctime}] [{level:ident}] {?[client {remote_addr:ip}] ?}{message:rest}",
         )
     ),
 }

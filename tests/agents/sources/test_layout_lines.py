@@ -377,3 +377,32 @@ def test_who_has_a_quote_in_the_name_of_a_user_hides_no_line(user: str, is_one: 
     """Apache writes a backslash before it."""
     parsed = parsed_lines(COMBINED, LINE.format("").replace(" - - ", f" - {user} ").rstrip())
     assert parsed.events["remote_user"].to_list() == [user] * is_one and parsed.counters.rejected == (not is_one)
+
+
+def test_of_a_request_that_was_redirected_within_the_server_both_are_columns() -> None:
+    """`%s` is of the request as it came, `%>s` of that which answered; alone, each is the status."""
+    at = "[20/Nov/2026:10:00:00 +0000]"
+    (row,) = rows(parsed_lines(make_format("%t %s %>s %<u %u"), f"{at} 301 200 - bob"))
+    wanted = {"original_status": 301, "status": 200, "original_remote_user": None, "remote_user": "bob"}
+    assert {name: row[name] for name in wanted} == wanted
+    for text in ("%t %s", "%t %>s", "%t %<s"):
+        assert parsed_lines(make_format(text), f"{at} 301").events["status"].to_list() == [301]
+
+
+@pytest.mark.parametrize(("text", "wrong"), [("%h %t 100%", "%"), ("%t %{X}^zz", "%{X}^zz"), ("%t %(h)s", "%(h)s")])
+def test_what_is_no_directive_of_apache_is_no_literal(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{wrong} in the log format is not read")):
+        make_format(text)
+
+
+def test_names_behind_a_caret_are_directives() -> None:
+    (row,) = rows(parsed_lines(make_format("%t %{X}^ti %{X}^to %^FB 5%%"), "[20/Nov/2026:10:00:00 +0000] a b 7 5%"))
+    assert (row["trailer_x"], row["sent_trailer_x"], row["time_first_byte_us"]) == ("a", "b", 7)
+
+
+def test_an_error_of_apache_with_a_module_is_no_level() -> None:
+    line = "[Thu Nov 26 09:00:00 2026] {} x"
+    heads = ("[core:error] [pid 1:tid 2] [client ::1:5]", "[core:error] [pid 1:tid 0x2]", "[error] [client ::1]")
+    parsed = parsed_lines(made("apache-error"), *map(line.format, heads))
+    assert [(row["module"], row["level"]) for row in rows(parsed)] == [("core", "error"), (None, "error")]
+    assert parsed.counters.rejected == 1
