@@ -33,11 +33,13 @@ class Named(NamedTuple):
         layouts: as `elf.agents.sources.layouts.pasted` reads them; the first that fits a line is its own.
         absolute: requests may name scheme and host.
         twin: the format that its lines fit, too, and that is meant unless this one is named.
+        sign: a pattern that nine of ten lines of it have, and those that fit it by chance have not.
     """
 
     layouts: tuple[str, ...]
     absolute: bool = False
     twin: str = ""
+    sign: bytes = b""
 
 
 LAYOUTS = {
@@ -52,7 +54,8 @@ LAYOUTS = {
         (
             '{remote_addr:addr} {:ident} {remote_user:user} [{ts:time:clf}] "{request:request}" {status:status} '
             "{bytes:bytes} {request_time:number}",
-        )
+        ),
+        sign=rb"[.e][0-9+-]+$",  # of a second; Apache's %D behind `common` are whole microseconds
     ),
     "werkzeug": Named(
         (

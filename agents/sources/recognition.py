@@ -6,11 +6,16 @@ the other's twin; what few lines fit is nobody's.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
+from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.headed_lines import HeadedLines
 from elf.agents.sources.layout_lines import LayoutLines
@@ -28,6 +33,10 @@ NO_ZONE = "their times have no zone, and this machine's is not UTC; write theirs
 #: Formats whose lines name their columns: others are meant where these fit, too.
 _GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
+#: Tables of measurements, of prices and of people look like logs: what they call time, or date, may be a number, or a
+#: year. Logs are of these years.
+_TABLES, _VAGUE = ("csv", "ltsv", "logfmt"), ("time", "date")
+_LIKELY = datetime.datetime(1990, 1, 1), datetime.datetime(2100, 1, 1)
 
 
 class Guess(NamedTuple):
@@ -154,11 +163,19 @@ def _names(lines: Sequence[bytes]) -> list[str]:
     return [*named, *(f"{wrapper}+{name}" for wrapper in wrappers for name in inner), *wrappers, *HEADED, *PAIRS]
 
 
-def _fits(format: Format, lines: Sequence[bytes]) -> int:
-    return parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters.parsed
+def _parsed(format: Format, lines: Sequence[bytes], time: str = "") -> Parsed:
+    """Parse lines; what names its time as other numbers are named, too, is no event at an unlikely one."""
+    parsed = parse_chunk(format, b"".join(line + b"\n" for line in lines), {})
+    if format.name not in _TABLES and time not in _VAGUE:
+        return parsed
+    likely = int(parsed.events["ts"].is_between(*_LIKELY).sum())
+    return msgspec.structs.replace(parsed, counters=msgspec.structs.replace(parsed.counters, parsed=likely))
 
 
 def _guess(name: str, lines: Sequence[bytes], time: str | None = None) -> Guess:
+    sign = LAYOUTS[name].sign if name in LAYOUTS else b""
+    if sum(re.search(sign, line) is None for line in lines) * 10 > len(lines):
+        return Guess((name,), 0, len(lines))
     if not name.endswith(f"+{JSON}"):
         return _guessed(make_format(name, time=time or TIME_FIELD, zone=UTC), lines)._replace(names=(name,))
     fields = TIME_FIELDS if time is None else (time,)
@@ -174,7 +191,7 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
 
 def _guessed(format: Format, lines: Sequence[bytes]) -> Guess:
     """Return how many of the lines that stand for themselves fit."""
-    ends = parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters
+    ends = _parsed(format, lines).counters
     return Guess((format.name,), ends.parsed, ends.read - ends.headers - ends.parts)
 
 
@@ -183,7 +200,8 @@ def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     if not _are_objects(lines):
         return Guess((JSON,), 0, len(lines))
     guesses = [
-        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in fields
+        Guess((JSON,), _parsed(make_format(JSON, time=name, zone=UTC), lines, name).counters.parsed, len(lines), name)
+        for name in fields
     ]
     return max(guesses, key=lambda guess: guess.fits)
 
