@@ -204,7 +204,8 @@ class Followed:
     def take_owed(self) -> bool:
         """Whether lines wait for others that will not come any more; `carried` are these then, once."""
         if self._left:
-            self.carried, self._left = self._left, ()
+            self.carried = self._left
+            self._left = ()
             return True
         if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
             return False
