@@ -55,7 +55,7 @@ def _read(spec: str) -> tuple[list[Layout], bool]:
     """Return the layouts of a format, and whether requests may name their host."""
     wrappers, inner = _unwrapped(spec)
     named = LAYOUTS.get(canonical(inner))
-    texts = named.layouts if named is not None else (WRAPPERS.get(inner, inner),)
+    texts = (*named.layouts, *named.also) if named is not None else (WRAPPERS.get(inner, inner),)
     layouts = [pasted(text) for text in texts]
     if named is None and inner not in WRAPPERS:
         layouts += filter(None, map(imitated, layouts))

@@ -406,3 +406,11 @@ def test_an_error_of_apache_with_a_module_is_no_level() -> None:
     parsed = parsed_lines(made("apache-error"), *map(line.format, heads))
     assert [(row["module"], row["level"]) for row in rows(parsed)] == [("core", "error"), (None, "error")]
     assert parsed.counters.rejected == 1
+
+
+@pytest.mark.parametrize("texts", ["- -", '"-" -', '- "-"', '"-" "-"'])
+def test_older_releases_of_traefik_write_hyphens_without_quotes(texts: str) -> None:
+    line = f'192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 499 0 {texts} 7 - - 3ms'
+    (row,) = rows(parsed_lines(make_format("traefik"), line))
+    assert (row["status"], row["referer"], row["user_agent"], row["request_count"]) == (499, None, None, 7)
+    assert (row["router"], row["request_time"]) == (None, 0.003)
