@@ -9,14 +9,14 @@ import codecs
 import os
 from typing import Protocol
 
-from elf.agents.sources.files.compression import FRONT_BYTES, compression_of, refuse_archive
+from elf.agents.sources.files.compression import FRONT_BYTES, compression_of, refuse_archive, refuse_packed_again
 from elf.agents.sources.files.forward import BOM_BYTES, InflatingReader, PipeReader, Utf16Reader
 from elf.agents.sources.files.rotation import Seen, is_compressed_name
 
 _PIECE_BYTES = 1 << 20
 #: What is read from where it stands, whatever it is.
 STANDARD_INPUT = "-", "/dev/stdin"
-_ARCHIVES = (".tar", ".tgz", ".zip")
+_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar", ".Z", ".z", ".lzma", ".lz")
 #: So few characters tell no encoding.
 _PAIRS_MIN = 4
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -108,6 +108,8 @@ def text_of(source: PlainReader | PipeReader, *, may_inflate: bool, is_capped: b
     front = reader.read_at(0, FRONT_BYTES)
     if may_inflate:
         refuse_archive(front)
+    if kind is not None:
+        refuse_packed_again(front)
     marked = _UTF_16.get(front[:BOM_BYTES]) if 0 in front else None
     encoding = marked or _unmarked_utf_16(front)
     if encoding is not None:
