@@ -73,7 +73,7 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
 
 def _taken_out_of(format: Format, line: bytes, reason: str) -> str:
     """Return the wrapper that a line was taken out of before it was rejected, as it stands before other formats."""
-    head, plus, _ = format.name.rpartition("+")
+    head, plus, _ = format.name.partition(", ")[0].rpartition("+")
     if not plus or not {*head.split("+")} <= {*WRAPPERS, *OBJECT_WRAPPERS} or _fits(head, line):
         return ""
     # A wrapper's time is read over where what stands in it has one.

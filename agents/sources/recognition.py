@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
 from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
@@ -23,6 +24,7 @@ from elf.agents.sources.lines import clean, valid_utf8
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.fields import TIME_FIELD, TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
+from elf.agents.sources.wrapped.wrappers import MESSAGE
 
 #: So much of a file is looked at, and so many lines of it.
 SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
@@ -106,6 +108,8 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
     guesses = [objects, *(_guess(name, lines, time) for name in _names(lines))]
     good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
+    if good and (within := _within(good[0].names[0], lines)) is not None:
+        return Recognised(within, (within, *good))
     if good:
         tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
         own = [guess for guess in tied if not _is_twin(guess)] or tied
@@ -225,6 +229,25 @@ def _rank(guess: Guess) -> tuple[int, float]:
 
 def _is_twin(guess: Guess) -> bool:
     return guess.names[0] in LAYOUTS and bool(LAYOUTS[guess.names[0]].twin)
+
+
+def _within(wrapper: str, lines: Sequence[bytes]) -> Guess | None:
+    """Return the few layouts that together fit nine of ten lines in a wrapper; None if there are none."""
+    if wrapper not in (*WRAPPERS, *OBJECT_WRAPPERS):
+        return None
+    texts = _texts_in(make_format(wrapper, zone=UTC), lines)
+    inner = _cover([text.encode() for text in texts if text])
+    if inner is None or len(inner.names) < 2:
+        return None
+    names = tuple(f"{wrapper}+{name}" for name in inner.names)
+    found = _guessed(make_format(names, zone=UTC), lines)._replace(names=names)
+    return found if found.is_good else None
+
+
+def _texts_in(format: Format, lines: Sequence[bytes]) -> Sequence[str | None]:
+    """Return the texts that stand in lines of a wrapper."""
+    chunk = b"".join(line + b"\n" for line in lines)
+    return parse_chunk(format, chunk, {MESSAGE: SqlType.STRING}).events[MESSAGE].to_list()
 
 
 def _cover(lines: Sequence[bytes]) -> Guess | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.apache import read_apache
@@ -53,9 +53,17 @@ def pasted(text: str) -> Layout:
     return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body)
 
 
-def wrapped(outer: Layout, inners: Sequence[Layout]) -> list[Layout]:
-    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous."""
+def wrapped(outer: Layout, inners: Sequence[Layout], others: Collection[Field] = ()) -> list[Layout]:
+    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous.
+
+    Args:
+        outer: the wrapper's.
+        inners: of lines that stand in it.
+        others: fields of other lines of the source: of columns whose types are theirs, there is none around lines.
+    """
     columns = {field.column for inner in inners for field in inner.fields()}
+    around = {field.column: field.type for field in outer.fields()}
+    columns |= {field.column for field in others if around.get(field.column, field.type) is not field.type}
     return [checked(inner.within(outer, columns)) for inner in inners]
 
 

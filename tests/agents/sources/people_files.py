@@ -47,6 +47,15 @@ def logs() -> Iterator[Named]:
             yield Named(f"{name} in {wrapper}", _text([_in(wrapper, line) for line in lines]), (f"{wrapper}+{name}",))
 
 
+def containers() -> Iterator[Named]:
+    """Yield what a web server in a container writes: lines of two formats, in whatever these stand in."""
+    access, error = (formats()[name]["samples"] for name in ("combined", "nginx-error"))
+    lines = [sample["line"] for pair in zip(access, error, strict=False) for sample in pair] * 4
+    for wrapper in (*WRAPPERS, *OBJECT_WRAPPERS):
+        names = tuple(f"{wrapper}+{name}" for name in ("combined", "nginx-error"))
+        yield Named(f"both logs in {wrapper}", _text([_in(wrapper, line) for line in lines]), names)
+
+
 def headed() -> Iterator[Named]:
     """Yield logs with headers."""
     for name in HEADED:
