@@ -165,7 +165,7 @@ def _is_of(step: Step, value: bytes) -> bool:
     if kind is Kind.ADDR:
         return is_ip(value) or is_socket(value) or is_full_name(value) or is_no_host(value)
     if kind is Kind.HOST:
-        return is_ip(value) or is_name(value) or value == b"_" or _is_host_and_port(value)
+        return is_ip(value) or is_name(value) or value == b"_" or _is_host_and_port(value) or _is_server_name(value)
     if kind is Kind.URI:
         return _URI.fullmatch(value) is not None or is_peer(value)
     return True
@@ -175,6 +175,14 @@ def _is_host_and_port(value: bytes) -> bool:
     found = _HOST_PORT.fullmatch(value)
     # Without brackets, an IPv6 address and a port cannot be told apart.
     return found is not None and (is_name(found[1]) or (is_ip(found[1]) and not is_ipv6(found[1])))
+
+
+def _is_server_name(value: bytes) -> bool:
+    """Tell whether nginx may have a server of this name: of all hosts of a domain, or by a regular expression."""
+    if value.startswith(b"~"):
+        return len(value) > 1
+    name = value.removeprefix(b"*").removeprefix(b".")
+    return (name != value and is_name(name)) or (value.endswith(b".*") and is_name(value[:-2]))
 
 
 def _cell(step: Step, line: bytes, at: int) -> Value:

@@ -414,3 +414,21 @@ def test_older_releases_of_traefik_write_hyphens_without_quotes(texts: str) -> N
     (row,) = rows(parsed_lines(make_format("traefik"), line))
     assert (row["status"], row["referer"], row["user_agent"], row["request_count"]) == (499, None, None, 7)
     assert (row["router"], row["request_time"]) == (None, 0.003)
+
+
+@pytest.mark.parametrize("between", ["\t", "|", "|ua=", "\tua:"])
+@pytest.mark.parametrize("is_last", [True, False])
+def test_values_between_tabs_or_bars_may_have_spaces(between: str, is_last: bool) -> None:
+    first, ua, last = "$time_iso8601", "$http_user_agent", between.join(("", "$status"))
+    text = f"{first}{between}{ua}{'' if is_last else last}"
+    line = f"2026-11-26T09:00:00Z{between}Mozilla/5.0 (X11; a) b{'' if is_last else between + '200'}"
+    (row,) = rows(parsed_lines(make_format(text), line))
+    assert row["user_agent"] == "Mozilla/5.0 (X11; a) b"
+    assert parsed_lines(make_format(text), line + between + "more").counters.rejected == 1, "one more value"
+
+
+@pytest.mark.parametrize("name", ["*.a.example", ".a.example", "www.*", r"~^(www\.)?a$", "_", "a.example"])
+def test_servers_of_nginx_may_have_names_of_many_hosts(name: str) -> None:
+    line = f"{name} [26/Nov/2026:09:00:00 +0000] 200"
+    (row,) = rows(parsed_lines(make_format("$server_name [$time_local] $status"), line))
+    assert row["server_name"] == name

@@ -167,7 +167,9 @@ _VALUES: dict[Kind, Callable[[random.Random], str]] = {
     Kind.BRACED: lambda rng: rng.choice((f"{{{_name(rng)}}}", "{}", "{-}", "{a", "a}")),
     Kind.IP: lambda rng: rng.choice((_ipv4, _ipv4, _ipv6, _peer))(rng),
     Kind.ADDR: lambda rng: rng.choice((_ipv4(rng), _ipv4(rng), _ipv6(rng), _name(rng), _peer(rng), "${jndi}", "a;b")),
-    Kind.HOST: lambda rng: rng.choice((_name, _name, _ipv4, _ipv6, _peer))(rng),
+    Kind.HOST: lambda rng: (
+        rng.choice(("", "", "", "*.", ".", "~", "*")) + rng.choice((_name, _ipv4, _ipv6, _peer))(rng)
+    ),
     Kind.ADDRESSES: lambda rng: _list(_peer, rng),
     Kind.UPSTREAMS: lambda rng: _list(_peer, rng),
     Kind.STATUSES: lambda rng: _list(lambda each: each.choice(("200", "502", "0", "20", "2000")), rng),
