@@ -5,10 +5,11 @@ It knows every format, so that who only reads JSON should not load it before a l
 
 from __future__ import annotations
 
-from elf.agents.sources.catalogue import OBJECT_WRAPPERS, WRAPPERS
+from elf.agents.sources.catalogue import COMBINED, OBJECT_WRAPPERS, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.json_lines import JSON, NO_COLUMN, NO_OBJECTS, JsonLines
 from elf.agents.sources.layout_lines import LayoutLines
+from elf.agents.sources.layouts.hosts import is_full_name
 from elf.agents.sources.layouts.layout import TIME
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.pair_lines import PairLines
@@ -20,6 +21,8 @@ from elf.agents.sources.wrapped_lines import WrappedLines
 
 #: Of a rejected line so much is looked at, and so many formats are named that it would have.
 _LOOKED_AT_BYTES, _NAMED_MAX = 8 << 10, 3
+#: What entries of the journal begin with that are exported, a line a field.
+_EXPORTED = b"__CURSOR="
 
 
 def advice(format: Format, line: bytes, reason: str, section: str = "", *, quotes: bool = True) -> str:
@@ -44,6 +47,8 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
         if isinstance(inner, PairLines):
             return f"they have no time in a field that is known to have it; name that with {time_option}"
         return "their time is none"
+    if line.startswith(_EXPORTED):
+        return f"they are of journalctl -o export; have it write -o json, and read that with {format_option} journald"
     if reason == "no_header":
         return "no line before them names their columns"
     if reason == "header":
@@ -60,6 +65,8 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
         such += f", and {time_option} {found[0].time}"
     if isinstance(format, JsonLines):
         return f"{NO_OBJECTS} {format_option}, such as {such or 'combined'}"
+    if not such and _has_host_before_combined(line):
+        such = f"'%v {COMBINED}'"
     if not such and _is_object_without_time(line):
         such = wrapper + JSON
     wrong = f"these lines do not have the format {format.name!r}"
@@ -86,6 +93,12 @@ def _misfit(format: Format, wrapper: str, line: bytes) -> Misfit | None:
     """Say where a line, or what was taken out of a wrapper, stops to fit."""
     own = format.inner if isinstance(format, WrappedLines) and wrapper else format
     return own.misfit(line) if isinstance(own, LayoutLines | PairLines) else None
+
+
+def _has_host_before_combined(line: bytes) -> bool:
+    """Tell whether a line has a virtual host, without its port, before what `combined` has."""
+    host, _, rest = line.partition(b" ")
+    return is_full_name(host) and _fits("combined", rest)
 
 
 def _is_object_without_time(line: bytes) -> bool:
