@@ -168,7 +168,7 @@ WRAPPERS = {
     ),
     "syslog-5424": (
         "<{priority:int}>{:int} {ts:time:iso} {syslog_host:word} {program:word} {pid:word} {message_id:word} "
-        "- {message:rest}"
+        "- {?\ufeff?}{message:rest}"
     ),
     "cri": "{ts:time:iso} {stream:stream} {:part} {message:rest}",
 }

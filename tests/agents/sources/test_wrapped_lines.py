@@ -152,3 +152,15 @@ def test_several_formats_may_stand_in_a_wrapper_and_be_cut_into_parts(wrapper: s
 def test_formats_that_cannot_stand_in_lines_together_are_refused(specs: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         make_format(specs)
+
+
+@pytest.mark.parametrize("inner", ["+combined", "+json", ""])
+def test_a_byte_order_mark_before_a_message_is_no_part_of_it(inner: str) -> None:
+    """RFC 5424 has one before texts in UTF-8."""
+    text = {"+combined": formats()["combined"]["samples"][0]["line"], "+json": '{"ts":1795683600}'}.get(inner, "text")
+    head = "<14>1 2026-11-26T09:00:00Z web1 app - - - "
+    format = make_format(f"syslog-5424{inner}")
+    parsed = parse_chunk(format, f"{head}\ufeff{text}\n{head}{text}\n".encode(), format.columns or {})
+    assert parsed.counters == Counters(2, 2)
+    marked, plain = rows(parsed)
+    assert marked == plain and marked.get("message", text) == text
