@@ -29,8 +29,7 @@ from elf.agents.sources.counters import Counters, Oddities
 from elf.agents.sources.files.inputs import Input, Inputs, find_inputs
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer
-from elf.agents.sources.json_lines import JsonLines
-from elf.agents.sources.misfits import NO_OBJECTS, advice
+from elf.agents.sources.json_lines import NO_OBJECTS, JsonLines
 from elf.agents.worker.poison import insert_whatever, parse_whatever
 from elf.cbt.schema import INTERVAL
 from elf.cbt.tree import BufferTree
@@ -141,6 +140,9 @@ def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, 
             return None
         rejected = rejected or next(part.rejects[0] for part in parts if part.rejects)
     assert rejected is not None
+    # It knows every format; whoever reads JSON does without them.
+    from elf.agents.sources.advice import advice
+
     return advice(parser, *rejected)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from elf.checking.validate import check_config, check_job
+from tests.columns import PAGE, page
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "bench" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,3 +43,7 @@ def test_settings_and_jobs_of_the_first_page_are_valid() -> None:
     assert jobs and "[sources.access.privacy]" in settings
     assert [check_job(job, "README.md") for job in jobs] == [()] * len(jobs)
     assert check_config(settings, "README.md")[1] == ()
+
+
+def test_the_page_of_columns_is_that_of_the_formats() -> None:
+    assert PAGE.read_text() == page(), "scripts/columns writes it anew"

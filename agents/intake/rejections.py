@@ -10,7 +10,7 @@ import logging
 from elf.agents.intake.decoder import Decoder
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
-from elf.agents.sources.misfits import Misfits, advice
+from elf.agents.sources.misfits import Misfits
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.worker.worker import Worker
 
@@ -102,6 +102,9 @@ class Rejecting:
             worker.note_gap(self._since_ms, self._noted_ms)
 
     def _described(self, format: Format, stream: str) -> str:
+        # It knows every format; agents without access logs do without them.
+        from elf.agents.sources.advice import advice
+
         lines, rejected = self._misfits.judged
         (line, reason), shown = self._example, self._shown[0][:_EXAMPLE_BYTES].decode(errors="replace").strip()
         section, is_open = f"sources.{self._source}", self._shown[0] == line

@@ -25,7 +25,7 @@ from elf.agents.language.combination import Joining, join_frames
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
 from elf.agents.language.groups import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
-from elf.agents.language.last_checks import check_reachable
+from elf.agents.language.last_checks import check_met, check_reachable
 from elf.agents.language.last_result import LAST_RESULT, has_last
 from elf.agents.language.last_scopes import JoinedGroups, JoinedScope, framed
 from elf.agents.language.last_types import types_of_last
@@ -156,6 +156,7 @@ def compile_iterating(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Map
             raise refused(item.node, f"{LAST_RESULT} can have no column of arrays", "select what is one value")
         if kinds[item.name] is not given:
             raise refused(item.node, f"the type of {item.name!r} depends on what it was before", "CAST it to one type")
+    check_met(query)
     mapped, times = _map_side(pure, joined, groups)
     schema = schema_of(query, keys, list(groups.aggregates.values()))
     schema_of(query, mapped.keys, mapped.aggregates)

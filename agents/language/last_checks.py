@@ -1,4 +1,4 @@
-"""Conditions on the last result that nothing can ever meet. Pure.
+"""Joins with the last result, and conditions on it, that nothing can ever meet. Pure.
 
 A chain of results begins with an empty one. What HAVING or WHERE leaves out of a result is not in the next one's last
 result either: a condition that is not true as long as the last result's columns are NULL keeps them NULL for ever.
@@ -36,6 +36,20 @@ def check_reachable(query: Query) -> None:
                 "is not in the next one either",
                 "show the column, and compare in a job over this one: FROM job('creator/name'); or coalesce(..., 0)",
             )
+
+
+def check_met(query: Query) -> None:
+    """Refuse a query whose rows are of events that meet a row of the last result, for there never is one.
+
+    Raises:
+        JobSpecError: where the join is, and what would do.
+    """
+    if query.last is not None and query.last.how == "inner":
+        raise refused(
+            query.last.node,
+            f"{LAST_RESULT} is empty at first, so no event meets a row of it, and the next one is empty, too",
+            f"write LEFT JOIN {LAST_RESULT}, which keeps events that meet none",
+        )
 
 
 def _is_never_true(node: exp.Expr) -> bool:

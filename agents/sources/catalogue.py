@@ -19,6 +19,11 @@ _COUNTS = (
     "{active:int}/{frontend_active:int}/{backend_active:int}/{server_active:int}/{retries:int} "
     "{server_queue:int}/{backend_queue:int}"
 )
+_TRAEFIK = (
+    '{{remote_addr:addr}} {{:ident}} {{remote_user:user}} [{{ts:time:clf}}] "{{request:request}}" {{status:status}} '
+    "{{bytes:bytes}} {{referer:qtext}} {user_agent} {{request_count:int}} {{router:qtext}} "
+    "{{upstream_url:qtext}} {{request_time:duration}}"
+)
 _BALANCED = (
     "{elb:word} {remote_addr:ip}:{remote_port:int} {target:upstreams} {request_processing_time:number} "
     "{target_processing_time:number} {response_processing_time:number} {status:status} {upstream_status:statuses} "
@@ -33,11 +38,15 @@ class Named(NamedTuple):
         layouts: as `elf.agents.sources.layouts.pasted` reads them; the first that fits a line is its own.
         absolute: requests may name scheme and host.
         twin: the format that its lines fit, too, and that is meant unless this one is named.
+        also: layouts of older releases, tried last.
+        sign: a pattern that nine of ten lines of it have, and those that fit it by chance have not.
     """
 
     layouts: tuple[str, ...]
     absolute: bool = False
     twin: str = ""
+    sign: bytes = b""
+    also: tuple[str, ...] = ()
 
 
 LAYOUTS = {
@@ -52,7 +61,8 @@ LAYOUTS = {
         (
             '{remote_addr:addr} {:ident} {remote_user:user} [{ts:time:clf}] "{request:request}" {status:status} '
             "{bytes:bytes} {request_time:number}",
-        )
+        ),
+        sign=rb"[.e][0-9+-]+$",  # of a second; Apache's %D behind `common` are whole microseconds
     ),
     "werkzeug": Named(
         (
@@ -76,11 +86,8 @@ LAYOUTS = {
     ),
     "apache-ssl": Named((r'%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b',)),
     "traefik": Named(
-        (
-            '{remote_addr:addr} {:ident} {remote_user:user} [{ts:time:clf}] "{request:request}" {status:status} '
-            '{bytes:bytes} {referer:qtext} "{user_agent:loose}" {request_count:int} {router:qtext} '
-            "{upstream_url:qtext} {request_time:duration}",
-        )
+        (_TRAEFIK.format(user_agent='"{user_agent:loose}"'),),
+        also=(_TRAEFIK.format(user_agent="{user_agent:qtext}"),),
     ),
     "envoy": Named(
         (
@@ -141,7 +148,7 @@ LAYOUTS = {
         (
             "[{ts:time:ctime}] [{module:word}:{level:word}] [pid {pid:int}{?:tid {tid:int}?}] "
             "{?[client {remote_addr:ip}:{remote_port:int}] ?}{message:rest}",
-            "[{ts:time:ctime}] [{level:word}] {?[client {remote_addr:ip}] ?}{message:rest}",
+            "[{ts:time:ctime}] [{level:ident}] {?[client {remote_addr:ip}] ?}{message:rest}",
         )
     ),
 }
@@ -161,7 +168,7 @@ WRAPPERS = {
     ),
     "syslog-5424": (
         "<{priority:int}>{:int} {ts:time:iso} {syslog_host:word} {program:word} {pid:word} {message_id:word} "
-        "- {message:rest}"
+        "- {?\ufeff?}{message:rest}"
     ),
     "cri": "{ts:time:iso} {stream:stream} {:part} {message:rest}",
 }

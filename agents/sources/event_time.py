@@ -20,6 +20,8 @@ from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
 
 #: An epoch below this is in seconds, from here on in milliseconds (1e11 s is the year 5138, 1e11 ms is March 1973).
 EPOCH_MS_FROM = 100_000_000_000
+#: One of fourteen digits may be a date and a time of day, and is left to those who know: as ms, it is after 2286.
+_DATE_FROM, _DATE_BELOW = 10**13, 10**14
 _DAYS_IN_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 #: The three letters of each month as one number, after one that none has.
@@ -71,6 +73,7 @@ def epoch(values: Sequence[float | None], unit: int = 1_000) -> Ints:
         # 1.7e9 seconds with three decimals is not exact in binary: round to the microsecond before cutting.
         micros = np.round(milliseconds * 1_000)
         valid = (micros >= EARLIEST_MS * 1_000) & (micros <= LATEST_MS * 1_000)
+        valid &= (np.abs(number) < _DATE_FROM) | (np.abs(number) >= _DATE_BELOW)
     whole = np.where(valid, micros, 0).astype(np.int64)
     return np.where(valid, whole if unit == 1_000_000 else whole // (1_000_000 // unit), NO_TIME)
 

@@ -133,17 +133,16 @@ def make_format(
         from elf.agents.sources.headed.named import headed_lines, pair_lines
 
         return (headed_lines if kinds[0] in HEADED else pair_lines)(kinds[0], time, zone, now_ms)
-    if len(specs) == 1:
-        from elf.agents.sources.wrapped.named import is_wrapped, wrapped_lines
+    from elf.agents.sources.wrapped.named import are_wrapped, wrapped_lines
 
-        if is_wrapped(specs[0]):
-            return wrapped_lines(
-                specs[0],
-                lambda name, field: make_format(name, time=field, zone=zone, now_ms=now_ms),
-                time,
-                zone,
-                now_ms,
-            )
+    if are_wrapped(specs):
+        return wrapped_lines(
+            specs,
+            lambda inner, field: make_format(inner, time=field, zone=zone, now_ms=now_ms),
+            time,
+            zone,
+            now_ms,
+        )
     for each in specs:
         if not is_known(each):
             known = [JSON, *OBJECTS, *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS]

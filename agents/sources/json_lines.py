@@ -34,6 +34,8 @@ _BLOCK_BYTES = 4 << 20
 JSON = "json"
 #: The reason of lines that are objects of another format, with the column that they lack behind it.
 NO_COLUMN = "format:no_"
+#: What is said of lines that are none of this format, before the option that would say what they are.
+NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 
 
 def iso_times(values: Sequence[object]) -> npt.NDArray[np.int64]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS, canonical
 from elf.agents.sources.layout_lines import LayoutLines, Times
 from elf.agents.sources.layouts.layout import Layout, zoneless
-from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
+from elf.agents.sources.layouts.pasted import imitated, is_layout, pasted, wrapped
 from elf.agents.sources.machine_time import machine_zone
 from elf.agents.sources.times.zones import UTC
 
@@ -25,11 +26,14 @@ def layout_lines(specs: Sequence[str], zone: zoneinfo.ZoneInfo | None, now_ms: C
     Raises:
         ConfigError: a pasted layout is none, formats do not go together, or times need a zone that nobody said.
     """
-    layouts, kinds = list[Layout](), set[bool]()
-    for spec in specs:
-        own, absolute = _read(spec)
+    read = [_read(spec) for spec in specs]
+    fields = [field for each in read for layout in each.layouts for field in layout.fields()]
+    layouts, kinds = list[Layout](), {each.absolute for each in read}
+    for wrappers, inners, _ in read:
+        own = inners
+        for outer in reversed(wrappers):
+            own = wrapped(pasted(WRAPPERS[outer]), own, fields)
         layouts += own
-        kinds.add(absolute)
     if len(kinds) > 1:
         raise ConfigError(f"{' and '.join(specs)} do not go together: only in some may requests name their host")
     name = ", ".join(specs)
@@ -51,15 +55,22 @@ def _unwrapped(spec: str) -> tuple[list[str], str]:
     return wrappers, inner
 
 
-def _read(spec: str) -> tuple[list[Layout], bool]:
-    """Return the layouts of a format, and whether requests may name their host."""
+class _Read(NamedTuple):
+    """A format: its wrappers, the outermost first, the layouts in them, and whether requests may name their host."""
+
+    wrappers: Sequence[str]
+    layouts: list[Layout]
+    absolute: bool
+
+
+def _read(spec: str) -> _Read:
     wrappers, inner = _unwrapped(spec)
     named = LAYOUTS.get(canonical(inner))
-    texts = named.layouts if named is not None else (WRAPPERS.get(inner, inner),)
+    texts = (*named.layouts, *named.also) if named is not None else (WRAPPERS.get(inner, inner),)
     layouts = [pasted(text) for text in texts]
-    for outer in reversed(wrappers):
-        layouts = wrapped(pasted(WRAPPERS[outer]), layouts)
-    return layouts, named is not None and named.absolute
+    if named is None and inner not in WRAPPERS:
+        layouts += filter(None, map(imitated, layouts))
+    return _Read(wrappers, layouts, named is not None and named.absolute)
 
 
 def _zone(name: str, layouts: Sequence[Layout], zone: zoneinfo.ZoneInfo | None) -> zoneinfo.ZoneInfo:

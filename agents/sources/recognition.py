@@ -6,17 +6,25 @@ the other's twin; what few lines fit is nobody's.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from elf.agents.errors import ConfigError
+from elf.agents.language.types import SqlType
 from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
+from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.headed_lines import HeadedLines
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.lines import clean, valid_utf8
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.fields import TIME_FIELD, TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
+from elf.agents.sources.wrapped.wrappers import MESSAGE
 
 #: So much of a file is looked at, and so many lines of it.
 SAMPLE_BYTES, _LINES_MAX = 256 << 10, 1_000
@@ -27,6 +35,10 @@ NO_ZONE = "their times have no zone, and this machine's is not UTC; write theirs
 #: Formats whose lines name their columns: others are meant where these fit, too.
 _GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
+#: Tables of measurements, of prices and of people look like logs: what they call time, or date, may be a number, or a
+#: year. Logs are of these years.
+_TABLES, _VAGUE = ("csv", "ltsv", "logfmt"), ("time", "date")
+_LIKELY = datetime.datetime(1990, 1, 1), datetime.datetime(2100, 1, 1)
 
 
 class Guess(NamedTuple):
@@ -96,6 +108,8 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     objects = _object_guess(lines, TIME_FIELDS if time is None else (time,))
     guesses = [objects, *(_guess(name, lines, time) for name in _names(lines))]
     good = sorted((guess for guess in guesses if guess.is_good), key=_rank, reverse=True)
+    if good and (within := _within(good[0].names[0], lines)) is not None:
+        return Recognised(within, (within, *good))
     if good:
         tied = [guess for guess in good if _rank(guess) == _rank(good[0])]
         own = [guess for guess in tied if not _is_twin(guess)] or tied
@@ -107,10 +121,31 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
     return Recognised(None, tuple(near[:_COVER_MAX]))
 
 
+def best_of(line: bytes) -> Sequence[Guess]:
+    """Return the formats that fit a line, of those the ones that say the most of it; or of whose headers it is one."""
+    good = [guess for guess in recognise(line).guesses if guess.is_good and not _is_twin(guess)]
+    if good:
+        return [guess for guess in good if _rank(guess) == _rank(good[0])]
+    # What has to be in a header tells them apart.
+    headed = (name for name in (*SIGNED, *HEADED) if _is_header(make_format(name, zone=UTC), line))
+    return [Guess((name,), 0, 1) for name in headed][:1]
+
+
+def _is_header(format: Format, line: bytes) -> bool:
+    assert isinstance(format, HeadedLines)
+    return bool(format.keep(line).headers) and not format.fault(line.rstrip(b"\r\n"))
+
+
 def fitting(format: Format, sample: bytes) -> Guess:
     """Return how many lines fit a format."""
     lines = _lines(sample)
     return _guessed(format, lines) if lines else Guess((format.name,), 0, 0)
+
+
+def are_objects(sample: bytes) -> bool:
+    """Tell whether nine of ten lines are meant to be objects, though none may have a time, or be whole."""
+    lines = _lines(sample)
+    return sum(line.lstrip().startswith(b"{") for line in lines) * 10 >= max(len(lines), 1) * 9
 
 
 def _lines(sample: bytes) -> list[bytes]:
@@ -132,11 +167,19 @@ def _names(lines: Sequence[bytes]) -> list[str]:
     return [*named, *(f"{wrapper}+{name}" for wrapper in wrappers for name in inner), *wrappers, *HEADED, *PAIRS]
 
 
-def _fits(format: Format, lines: Sequence[bytes]) -> int:
-    return parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters.parsed
+def _parsed(format: Format, lines: Sequence[bytes], time: str = "") -> Parsed:
+    """Parse lines; what names its time as other numbers are named, too, is no event at an unlikely one."""
+    parsed = parse_chunk(format, b"".join(line + b"\n" for line in lines), {})
+    if format.name not in _TABLES and time not in _VAGUE:
+        return parsed
+    likely = int(parsed.events["ts"].is_between(*_LIKELY).sum())
+    return msgspec.structs.replace(parsed, counters=msgspec.structs.replace(parsed.counters, parsed=likely))
 
 
 def _guess(name: str, lines: Sequence[bytes], time: str | None = None) -> Guess:
+    sign = LAYOUTS[name].sign if name in LAYOUTS else b""
+    if sum(re.search(sign, line) is None for line in lines) * 10 > len(lines):
+        return Guess((name,), 0, len(lines))
     if not name.endswith(f"+{JSON}"):
         return _guessed(make_format(name, time=time or TIME_FIELD, zone=UTC), lines)._replace(names=(name,))
     fields = TIME_FIELDS if time is None else (time,)
@@ -152,7 +195,7 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
 
 def _guessed(format: Format, lines: Sequence[bytes]) -> Guess:
     """Return how many of the lines that stand for themselves fit."""
-    ends = parse_chunk(format, b"".join(line + b"\n" for line in lines), {}).counters
+    ends = _parsed(format, lines).counters
     return Guess((format.name,), ends.parsed, ends.read - ends.headers - ends.parts)
 
 
@@ -161,7 +204,8 @@ def _object_guess(lines: Sequence[bytes], fields: Sequence[str]) -> Guess:
     if not _are_objects(lines):
         return Guess((JSON,), 0, len(lines))
     guesses = [
-        Guess((JSON,), _fits(make_format(JSON, time=name, zone=UTC), lines), len(lines), name) for name in fields
+        Guess((JSON,), _parsed(make_format(JSON, time=name, zone=UTC), lines, name).counters.parsed, len(lines), name)
+        for name in fields
     ]
     return max(guesses, key=lambda guess: guess.fits)
 
@@ -185,6 +229,25 @@ def _rank(guess: Guess) -> tuple[int, float]:
 
 def _is_twin(guess: Guess) -> bool:
     return guess.names[0] in LAYOUTS and bool(LAYOUTS[guess.names[0]].twin)
+
+
+def _within(wrapper: str, lines: Sequence[bytes]) -> Guess | None:
+    """Return the few layouts that together fit nine of ten lines in a wrapper; None if there are none."""
+    if wrapper not in (*WRAPPERS, *OBJECT_WRAPPERS):
+        return None
+    texts = _texts_in(make_format(wrapper, zone=UTC), lines)
+    inner = _cover([text.encode() for text in texts if text])
+    if inner is None or len(inner.names) < 2:
+        return None
+    names = tuple(f"{wrapper}+{name}" for name in inner.names)
+    found = _guessed(make_format(names, zone=UTC), lines)._replace(names=names)
+    return found if found.is_good else None
+
+
+def _texts_in(format: Format, lines: Sequence[bytes]) -> Sequence[str | None]:
+    """Return the texts that stand in lines of a wrapper."""
+    chunk = b"".join(line + b"\n" for line in lines)
+    return parse_chunk(format, chunk, {MESSAGE: SqlType.STRING}).events[MESSAGE].to_list()
 
 
 def _cover(lines: Sequence[bytes]) -> Guess | None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elf.agents.errors import BadRequestError, ConfigError
+from elf.agents.sources.advice import advice
 from elf.agents.sources.files.inputs import Input
-from elf.agents.sources.format import Format, make_format
-from elf.agents.sources.misfits import advice
-from elf.agents.sources.recognition import JSON, NO_ZONE, Recognised, fitting, recognise
+from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.recognition import JSON, NO_ZONE, Recognised, are_objects, fitting, recognise
 from elf.cli.output import say
 
 #: The field of JSON lines that has the event time, if neither anybody says nor any line shows another.
@@ -75,7 +75,7 @@ def spec_of(
             raise BadRequestError(f"{file.name}: its lines are {found.format.shown}, but {NO_ZONE} (--time-zone)")
         say(f"read as {found.format.shown}: {found.format.fits} of {found.format.lines} lines")
         return spec
-    if front.lstrip().startswith(b"{"):
+    if not found.candidates and are_objects(front):
         # Objects, of which none has a time: what is wrong is said of the first one that is rejected.
         return FormatSpec([JSON], time or _TIME)
     raise BadRequestError(_unknown(file, front, found) + (f"; `elf sample {file.name}` shows more" if hints else ""))
@@ -85,5 +85,7 @@ def _unknown(file: Input, front: bytes, found: Recognised) -> str:
     said = f"{file.name}: {found.why_open}"
     if found.candidates:
         return f"{said}; say which with --format"
-    line = next(line for line in front.split(b"\n") if line.strip())
-    return f"{said} ({advice(make_format(found.guesses[0].names if found.guesses else 'combined'), line, 'format')})"
+    near = found.guesses[0] if found.guesses else None
+    format = make_format(near.names if near else "combined", time=near.time if near and near.time else _TIME)
+    rejected = parse_chunk(format, front, {}).rejects
+    return f"{said} ({advice(format, *rejected[0])})" if rejected else said

@@ -183,6 +183,22 @@ _MAGIC = {b"\x1f\x8b": GZIP, b"\xfd7zXZ\0": XZ, b"\x28\xb5\x2f\xfd": ZSTD, b"\x0
 _BZIP2_BLOCKS = b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90"
 
 
+#: What files begin with that hold no lines, or lines that nothing here can decompress; and what to do with them.
+_REFUSED = {
+    b"PK\x03\x04": "a zip archive, not a log: unpack it with unzip",
+    b"PK\x05\x06": "a zip archive, not a log: unpack it with unzip",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive, not a log: unpack it with 7z x",
+    b"Rar!\x1a\x07": "a rar archive, not a log: unpack it with unrar",
+    b"\x1f\x9d": "compressed with compress, which is not read here: decompress it with gzip -d",
+    b"\x1f\x1e": "compressed with pack, which is not read here: decompress it with gzip -d",
+    b"\x1f\xa0": "compressed with lzh, which is not read here: decompress it with gzip -d",
+    b"\x5d\x00\x00": "compressed with lzma, which is not read here: decompress it with xz -d",
+    b"LZIP\x01": "compressed with lzip, which is not read here: decompress it with lzip -d",
+    b"PAR1": "a Parquet file, not a log",
+    b"SQLite format 3\x00": "an SQLite database, not a log",
+}
+
+
 def compression_of(read_at: Callable[[int, int], bytes]) -> Compression | None:
     """Return the compression of a file whose bytes `read_at(offset, count)` returns; None if it has none."""
     front = read_at(0, FRONT_BYTES)
@@ -214,8 +230,17 @@ def refuse_archive(front: bytes) -> None:
     """Raise RefusedError if what begins with these bytes holds files, and not lines."""
     if front[257:].startswith((b"ustar\0", b"ustar  \0")):
         raise RefusedError("a tar archive, not a log: unpack it with tar -x")
-    if front.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        raise RefusedError("a zip archive, not a log: unpack it with unzip")
+    found = next((said for magic, said in _REFUSED.items() if front.startswith(magic)), None)
+    # Some begin with letters, with which a visitor's line may begin.
+    if found is not None and _is_binary(front):
+        raise RefusedError(found)
+
+
+def refuse_packed_again(front: bytes) -> None:
+    """Raise RefusedError if what was decompressed already begins with these bytes, and is compressed still."""
+    kind = compression_of_front(front)
+    if kind is not None:
+        raise RefusedError(f"compressed twice: what is in it is {kind.name} again; decompress it once")
 
 
 def _is_binary(data: bytes) -> bool:

@@ -71,6 +71,8 @@ class Followed:
         self._carried_at = position.carried if position else None
         #: Lines that those need that were handed out last.
         self.carried: tuple[bytes, ...] = ()
+        #: Lines that waited for others when the file was truncated.
+        self._left: tuple[bytes, ...] = ()
         #: Not opened yet since a former run read it.
         self._restored = position is not None
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
@@ -201,11 +203,19 @@ class Followed:
 
     def take_owed(self) -> bool:
         """Whether lines wait for others that will not come any more; `carried` are these then, once."""
+        if self._left:
+            self.carried = self._left
+            self._left = ()
+            return True
         if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
             return False
         self.carried = lines_of(self._carried)
         self._carried = ()
         return True
+
+    def leave_owed(self) -> None:
+        """Leave lines that wait for others to who reads the copy in which these are."""
+        self._left = ()
 
     def skip_to_end(self) -> None:
         """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
@@ -253,6 +263,7 @@ class Followed:
         self.offset = self.size = 0
         # Whoever writes the file may not know that it was truncated, and writes no other header.
         keeps = self._carrier is not None and not self._carrier.is_owed
+        self._left = () if keeps else lines_of(self._carried or ())
         self._carried = tuple(each._replace(at=-1) for each in self._carried or ()) if keeps else ()
         self.in_line = False
         self.head = (digest(b""), 0)

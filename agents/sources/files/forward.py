@@ -199,18 +199,25 @@ class InflatingReader(Forward):
 
 
 class Utf16Reader(Forward):
-    """UTF-16 with a byte order mark, as UTF-8; what is none of it becomes U+FFFD."""
+    """UTF-16, as UTF-8; what is none of it becomes U+FFFD.
 
-    def __init__(self, source: Source, encoding: str) -> None:
+    Args:
+        source: its bytes.
+        encoding: in which order they come.
+        begin: where the text begins, behind a byte order mark if there is one.
+    """
+
+    def __init__(self, source: Source, encoding: str, begin: int = BOM_BYTES) -> None:
         super().__init__(source.fd)
         self._source = source
         self.is_compressed = not source.is_plain
+        self._begin = begin
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._rewind()
 
     def _rewind(self) -> None:
         self._decoder.reset()
-        self._offset = BOM_BYTES
+        self._offset = self._begin
         self._before = b""
 
     def _restart(self) -> None:

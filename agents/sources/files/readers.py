@@ -9,14 +9,16 @@ import codecs
 import os
 from typing import Protocol
 
-from elf.agents.sources.files.compression import FRONT_BYTES, compression_of, refuse_archive
-from elf.agents.sources.files.forward import InflatingReader, PipeReader, Utf16Reader
+from elf.agents.sources.files.compression import FRONT_BYTES, compression_of, refuse_archive, refuse_packed_again
+from elf.agents.sources.files.forward import BOM_BYTES, InflatingReader, PipeReader, Utf16Reader
 from elf.agents.sources.files.rotation import Seen, is_compressed_name
 
 _PIECE_BYTES = 1 << 20
 #: What is read from where it stands, whatever it is.
 STANDARD_INPUT = "-", "/dev/stdin"
-_ARCHIVES = (".tar", ".tgz", ".zip")
+_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar", ".Z", ".z", ".lzma", ".lz")
+#: So few characters tell no encoding.
+_PAIRS_MIN = 4
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -106,12 +108,27 @@ def text_of(source: PlainReader | PipeReader, *, may_inflate: bool, is_capped: b
     front = reader.read_at(0, FRONT_BYTES)
     if may_inflate:
         refuse_archive(front)
-    # A visitor may write the mark, but no NUL; of each character that ASCII has, one byte is.
-    encoding = _UTF_16.get(front[:2]) if 0 in front else None
+    if kind is not None:
+        refuse_packed_again(front)
+    marked = _UTF_16.get(front[:BOM_BYTES]) if 0 in front else None
+    encoding = marked or _unmarked_utf_16(front)
     if encoding is not None:
-        reader = Utf16Reader(reader, encoding)
+        reader = Utf16Reader(reader, encoding, BOM_BYTES if marked else 0)
     reader.is_decided = reader is not source or len(front) == FRONT_BYTES
     return reader
+
+
+def _unmarked_utf_16(front: bytes) -> str | None:
+    """Return which UTF-16 text is that has no byte order mark, as its first bytes tell.
+
+    A visitor may write a mark, but no NUL, and of each character that ASCII has, one byte is: here nearly all on one
+    side, and none on the other.
+    """
+    pairs = len(front) // 2
+    first, second = front[0 : 2 * pairs : 2].count(0), front[1 : 2 * pairs : 2].count(0)
+    if pairs < _PAIRS_MIN or min(first, second) or max(first, second) * 4 < pairs * 3:
+        return None
+    return "utf-16-be" if first else "utf-16-le"
 
 
 def renewed(reader: Reader, path: str) -> Reader:

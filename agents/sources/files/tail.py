@@ -267,6 +267,7 @@ class Tail:
                 continue
             if holds(seen, place):
                 lost = 0
+                file.leave_owed()
                 copy = self._follow(seen, place)
             elif self._copies.get(seen.key, (None,))[0] is file or is_older_copy(seen, place):
                 copy = self._follow(seen, None)  # it ends before our place, so all of it was read

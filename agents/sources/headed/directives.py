@@ -24,8 +24,10 @@ from elf.agents.sources.times.notations import Notation
 _FIELDS = b"#Fields:"
 #: What is longer is refused: each field costs, and the kernel's programs have at most 32,767 of them.
 _HEADER_BYTES_MAX = 64 << 10
-#: As lines begin that have it; in front of a line there may be what is no part of it, which is taken out.
-_FIELDS_LINE = re.compile(rb"^\0*(?:\xef\xbb\xbf)?" + _FIELDS + rb".*\n?", re.M)
+#: As lines begin that have it; a NUL, and a byte order mark in front of it, are no part of a line.
+_FIELDS_LINE = re.compile(
+    rb"^\0*(?:\xef\0*\xbb\0*\xbf\0*)?" + rb"\0*".join(re.escape(bytes([byte])) for byte in _FIELDS) + rb".*\n?", re.M
+)
 _DATE, _TIME = "date", "time"
 _ADDRESSES = frozenset({Kind.IP})
 
@@ -108,7 +110,8 @@ class Directives:
     def behind(self, carried: Sequence[Carried], text: bytes, at: int) -> tuple[Carried, ...]:
         """Return the last line that names the fields."""
         # Most chunks have none at all; that there is no such byte is found out at the speed of memory.
-        found = list(_FIELDS_LINE.finditer(text)) if b"#" in text and _FIELDS in text else []
+        may_have = b"#" in text and (_FIELDS in text or b"\0" in text)
+        found = list(_FIELDS_LINE.finditer(text)) if may_have else []
         return (Carried(at + found[-1].start(), found[-1][0]),) if found else tuple(carried)
 
     def headers(self, data: bytes, ends: Ends, current: bytes) -> list[int]:

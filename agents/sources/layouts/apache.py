@@ -38,6 +38,7 @@ _FIELDS = {
     "v": "server_name:host",
     "V": "host:host",
     "X": "connection_status:word",
+    "^FB": "time_first_byte_us:int",
 }
 _WITH_ARGUMENT = {
     ("c", "a"): "peer_addr:ip",
@@ -57,18 +58,40 @@ _NAMED |= {"ti": "trailer_", "to": "sent_trailer_"}
 _TEXTS = ("i", "o", "C", "n", "ti", "to")
 _ALIASES = {"http_referer": "referer", "http_user_agent": "user_agent"}
 _KINDS = {"http_x_forwarded_for": "addresses", "http_host": "host"}
-_DIRECTIVE = re.compile(r"%(?:!?[\d,]*)[<>]?(?:\{(?P<argument>[^}]*)\})?(?P<letter>\^t[io]|[A-Za-z%])")
+#: These are of the request as it came, unless `>` says otherwise; all others of that which it was redirected to.
+_OF_ORIGINAL = "sUTDr"
+_DIRECTIVE = re.compile(
+    r"%(?:!?[\d,]*)(?P<which>[<>]?)(?:\{(?P<argument>[^}]*)\})?(?P<letter>\^t[io]|\^FB|[A-Za-z%])|(?P<wrong>%\S*)"
+)
 
 
 def read_apache(text: str) -> Layout:
-    """Read the text of a `LogFormat`; raises ConfigError if it is ambiguous, or its time cannot be read."""
+    """Read the text of a `LogFormat`; raises ConfigError if it is ambiguous, or something in it cannot be read."""
     found: list[Token] = []
     end = 0
-    for match in _DIRECTIVE.finditer(text):
+    directives = list(_DIRECTIVE.finditer(text))
+    for match in directives:
+        if match["wrong"] is not None:
+            raise ConfigError(f"{match['wrong']} in the log format is not read; a % of its own is written %%")
+    of_final = {(each["letter"], each["argument"]) for each in directives if not _is_of_original(each)}
+    for match in directives:
         found.append(text[end : match.start()].encode())
         end = match.end()
-        found += _tokens(match["letter"].lstrip("^"), match["argument"])
+        tokens = _tokens(match["letter"], match["argument"])
+        if _is_of_original(match) and (match["letter"], match["argument"]) in of_final:
+            tokens = [
+                token._replace(column=f"original_{token.column}")
+                if isinstance(token, Field) and token.column
+                else token
+                for token in tokens
+            ]
+        found += tokens
     return checked(Layout(_joined_times(merged([*found, text[end:].encode()]))))
+
+
+def _is_of_original(directive: re.Match[str]) -> bool:
+    """Whether a directive is of the request as it came, not of that which it was redirected to within the server."""
+    return directive["which"] == "<" or (not directive["which"] and directive["letter"] in _OF_ORIGINAL)
 
 
 def _tokens(letter: str, argument: str | None) -> list[Token]:
@@ -80,7 +103,8 @@ def _tokens(letter: str, argument: str | None) -> list[Token]:
         return [Field("ts", Kind.TIME, (compiled_time(argument.removeprefix("begin:").removeprefix("end:")),))]
     if argument is not None and (argument, letter) in _WITH_ARGUMENT:
         return [declared(_WITH_ARGUMENT[argument, letter])]
-    if argument and letter in _NAMED:
+    if argument and letter.lstrip("^") in _NAMED:
+        letter = letter.lstrip("^")
         name = re.sub(r"\W", "_", (_NAMED[letter] + argument).lower())
         return [field(_ALIASES.get(name, name), _KINDS.get(name, "quoted" if letter in _TEXTS else "word"))]
     return [declared(_FIELDS.get(letter, f"percent_{letter}:word"))]

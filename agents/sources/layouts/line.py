@@ -5,12 +5,16 @@ It takes up to 100 us a line and is used where there is no kernel, and to say of
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from elf.agents.sources.layouts.kinds import EXPECTED, Kind
 from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.program import Op, Program, Step
 from elf.agents.sources.layouts.values import Value, read_value
+
+#: The time of a line of an access log, which no text of a client holds.
+_GLUED = re.compile(rb"\[[0-9]{2}/[^\n]{3}/[0-9]{4}:")
 
 #: Of each slot the value's text: where it begins and ends; None if it is null, or its part of the line is missing.
 Spans = list[tuple[int, int] | None]
@@ -104,8 +108,13 @@ class _Reader:
         return self.line[span[0] : span[1]]
 
     def _loose(self, step: Step, number: int, at: int) -> None:
-        """Read a text whose writer escapes nothing: it ends at the rightmost quote behind which the rest fits."""
-        before, times, has_ident, place = list(self.spans), dict(self.times), self.has_ident, len(self.line)
+        """Read a text whose writer escapes nothing: it ends at the rightmost quote behind which the rest fits.
+
+        It does not reach over the time of another line that is glued to this one.
+        """
+        before, times, has_ident = list(self.spans), dict(self.times), self.has_ident
+        glued = _GLUED.search(self.line, at)
+        place = glued.start() if glued is not None else len(self.line)
         while (place := self.line.rfind(b'"', at, place)) >= at:
             self.spans = list(before)
             self.times = dict(times)

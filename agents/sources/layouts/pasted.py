@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.apache import read_apache
 from elf.agents.sources.layouts.haproxy import read_haproxy
-from elf.agents.sources.layouts.layout import Layout, checked
+from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.layout import Field, Layout, Token, checked
 from elf.agents.sources.layouts.nginx import read_nginx
-from elf.agents.sources.layouts.notation import read_layout
+from elf.agents.sources.layouts.notation import merged, read_layout
 
 _NGINX = re.compile(r"\s*log_format\s+\S+(?:\s+escape=(?P<escape>\w+))?\s+(?P<body>.*?);?\s*", re.S)
 _APACHE = re.compile(r"\s*(?:LogFormat|CustomLog\s+\S+)\s+(?P<body>\".*\"|'.*')(?:\s+[\w=!-]+)*\s*", re.S | re.I)
@@ -52,10 +53,44 @@ def pasted(text: str) -> Layout:
     return read_haproxy(body) if _OF_HAPROXY.search(body) else read_apache(body)
 
 
-def wrapped(outer: Layout, inners: Sequence[Layout]) -> list[Layout]:
-    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous."""
+def wrapped(outer: Layout, inners: Sequence[Layout], others: Collection[Field] = ()) -> list[Layout]:
+    """Return a wrapper's layout around others; raises ConfigError if that is ambiguous.
+
+    Args:
+        outer: the wrapper's.
+        inners: of lines that stand in it.
+        others: fields of other lines of the source: of columns whose types are theirs, there is none around lines.
+    """
     columns = {field.column for inner in inners for field in inner.fields()}
+    around = {field.column: field.type for field in outer.fields()}
+    columns |= {field.column for field in others if around.get(field.column, field.type) is not field.type}
     return [checked(inner.within(outer, columns)) for inner in inners]
+
+
+def imitated(layout: Layout) -> Layout | None:
+    """Return a layout as servers write it that imitate the logs of others; None if that is the same, or ambiguous.
+
+    Traefik, for one, writes a hyphen without the quotes around what there is, and escapes nothing: an agent that others
+    fields follow ends at the last quote behind which these fit.
+    """
+    tokens, has_any = list[Token](layout.tokens), False
+    for place in range(1, len(tokens) - 1):
+        before, token, behind = tokens[place - 1 : place + 2]
+        if not (isinstance(token, Field) and token.kind in (Kind.QUOTED, Kind.WORD)):
+            continue
+        if not (isinstance(before, bytes) and isinstance(behind, bytes)):
+            continue
+        if before.endswith(b'"') and behind.startswith(b'"'):
+            if token.column == "user_agent" and place < len(tokens) - 2:
+                tokens[place] = token._replace(kind=Kind.LOOSE)
+            else:
+                bare = token._replace(kind=Kind.QTEXT)
+                tokens[place - 1 : place + 2] = before[:-1], bare, behind[1:]
+            has_any = True
+    try:
+        return checked(layout._replace(tokens=merged(tokens))) if has_any else None
+    except ConfigError:
+        return None
 
 
 def _text_of(body: str) -> str:

@@ -14,7 +14,9 @@ from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout, Part, Token, first_of
 from elf.agents.sources.times.notations import Notation
 
-_ENDS_UNQUOTED = frozenset(b"])}\t")
+_ENDS_UNQUOTED = frozenset(b"])}\t|")
+#: Values between these may have spaces, the last one, too, behind which there is none.
+_SEPARATORS = (b"\t", b"|")
 
 
 class Op(enum.IntEnum):
@@ -102,7 +104,9 @@ def _add(
             steps.append(Step(Op.LITERAL, token))
             quoted ^= token.count(b'"') % 2 == 1
         elif isinstance(token, Field):
-            steps.append(_field(token, follow, quoted, names))
+            before = tokens[index - 1] if index else b""
+            ends = before[:1] if not follow and isinstance(before, bytes) and before[:1] in _SEPARATORS else b""
+            steps.append(_field(token._replace(ends=token.ends or ends), follow, quoted, names))
         else:
             steps.append(Step(Op.PART, first_of(token)))
             place = len(steps) - 1

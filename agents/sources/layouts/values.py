@@ -36,6 +36,8 @@ _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _PROTOCOL = rb"[A-Z]+/[0-9](?:\.[0-9])?"
 _BARE_REQUEST = re.compile(rb"[^ \x00-\x1f]+ [^ \x00-\x1f]+ " + _PROTOCOL)
 _QUOTED_CELL = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
+#: A quote, and a backslash, may be escaped.
+_USER = re.compile(rb'(?:\\["\\]|[^\x00-\x1f\[\]"])*+')
 _BRACED = re.compile(rb"\{([^}]*)\}")
 _URI = re.compile(rb"/.*|\*|[A-Za-z][A-Za-z0-9+.-]*://.*", re.S)
 _CLOCK = re.compile(rb"[0-9]:[0-9][0-9]")
@@ -163,7 +165,7 @@ def _is_of(step: Step, value: bytes) -> bool:
     if kind is Kind.ADDR:
         return is_ip(value) or is_socket(value) or is_full_name(value) or is_no_host(value)
     if kind is Kind.HOST:
-        return is_ip(value) or is_name(value) or value == b"_" or _is_host_and_port(value)
+        return is_ip(value) or is_name(value) or value == b"_" or _is_host_and_port(value) or _is_server_name(value)
     if kind is Kind.URI:
         return _URI.fullmatch(value) is not None or is_peer(value)
     return True
@@ -173,6 +175,14 @@ def _is_host_and_port(value: bytes) -> bool:
     found = _HOST_PORT.fullmatch(value)
     # Without brackets, an IPv6 address and a port cannot be told apart.
     return found is not None and (is_name(found[1]) or (is_ip(found[1]) and not is_ipv6(found[1])))
+
+
+def _is_server_name(value: bytes) -> bool:
+    """Tell whether nginx may have a server of this name: of all hosts of a domain, or by a regular expression."""
+    if value.startswith(b"~"):
+        return len(value) > 1
+    name = value.removeprefix(b"*").removeprefix(b".")
+    return (name != value and is_name(name)) or (value.endswith(b".*") and is_name(value[:-2]))
 
 
 def _cell(step: Step, line: bytes, at: int) -> Value:
@@ -209,8 +219,7 @@ def _user(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
     if value == b"-" or value == b'""':
         return _made(line, at, end, end)
     words = value.split(b" ")
-    is_word = all(byte >= 32 and byte not in b'[]"' for byte in value)
-    if not is_word or not value or _is_address(value):
+    if not value or _USER.fullmatch(value) is None or _is_address(value):
         raise _misfit(step, at)
     if len(words) > 1 and (has_ident or not all(map(_is_of_a_name, words))):
         raise _misfit(step, at)

@@ -3,6 +3,7 @@
 
 #include "fields.h"
 #include "layout.h"
+#include "scan.h"
 
 #define PREFETCH_BYTES 512
 
@@ -55,6 +56,16 @@ static inline void put_output(int output, const Value *value, const Reading *rea
     else
         put_place(out->spans[output], reading->row, (int32_t)((uintptr_t)value->begin - reading->origin),
                   (int32_t)((uintptr_t)value->end - reading->origin));
+}
+
+/* Where a text ends whose writer escapes nothing, at the latest: before a time of another line that is glued to it. */
+static const uint8_t *before_glued(const uint8_t *at, const uint8_t *end)
+{
+    for (; (at = find_byte('[', at, end)) < end; at++)
+        if (end - at > 12 && is(DIGIT, at[1]) && is(DIGIT, at[2]) && at[3] == '/' && at[7] == '/' &&
+            is(DIGIT, at[8]) && is(DIGIT, at[9]) && is(DIGIT, at[10]) && is(DIGIT, at[11]) && at[12] == ':')
+            return at;
+    return end;
 }
 
 /* Let the text end at the next quote to the left; where the line goes on, NULL: there is none. */
@@ -112,7 +123,7 @@ static int run(Program *program, Reading *reading, const Outputs *out)
                 return 1;
             goto unfit;
         case DO_LOOSE:
-            loose = (Loose){step, at, end, line->has_ident};
+            loose = (Loose){step, at, before_glued(at, end), line->has_ident};
             memcpy(program->before, program->found, program->kept * sizeof *program->found);
             goto unfit;
         case DO_QUOTED: next = take_quoted(step, line, at, &value); break;

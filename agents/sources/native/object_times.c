@@ -16,6 +16,9 @@
 #define MOST_MS INT64_C(253402300799999)
 /* A number below this is in seconds. */
 #define EPOCH_MS_FROM 1e11
+/* A number of so many digits may be a date and a time of day, which Python sees. */
+#define DATE_FROM 1e13
+#define DATE_BELOW 1e14
 #define SECONDS_DIGITS_MAX 10
 #define ROUNDED_MICROS 4
 
@@ -117,6 +120,8 @@ static int64_t epoch_time(const uint8_t *at, const uint8_t *end)
         return NO_TIME;
     if (!read_exactly(at, end, &number))
         return long_epoch_time(at, end);
+    if (fabs(number) >= DATE_FROM && fabs(number) < DATE_BELOW)
+        return NO_TIME;
     double milliseconds = number;
     if (fabs(number) < EPOCH_MS_FROM)
         milliseconds = number * 1000;

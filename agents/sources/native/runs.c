@@ -33,6 +33,16 @@ static int is_status(const uint8_t *at, const uint8_t *end)
     return end - at == 3 ? is(DIGIT, at[0]) & is(DIGIT, at[1]) & is(DIGIT, at[2]) : end - at == 1 && *at == '0';
 }
 
+/* Whether nginx may have a server of this name: of all hosts of a domain, or by a regular expression. */
+static int is_server_name(const uint8_t *at, const uint8_t *end)
+{
+    if (*at == '~')
+        return end - at > 1;
+    const uint8_t *name = at + (*at == '*');
+    name += name < end && *name == '.';
+    return (name > at && is_name(name, end)) || (end - at > 2 && end[-2] == '.' && end[-1] == '*' && is_name(at, end - 2));
+}
+
 static int is_host_port(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *colon = end;
@@ -59,7 +69,8 @@ static inline int is_of(int kind, const uint8_t *at, const uint8_t *end)
     case KIND_WORD: return *at != '"';
     case KIND_IP: return is_ip(at, end) || is_socket(at, end);
     case KIND_ADDR: return is_ip(at, end) || is_socket(at, end) || is_full_name(at, end) || is_no_host(at, end);
-    case KIND_HOST: return is_name(at, end) || is_ip(at, end) || same(at, end, "_") || is_host_port(at, end);
+    case KIND_HOST: return is_name(at, end) || is_ip(at, end) || same(at, end, "_") || is_host_port(at, end) ||
+                            is_server_name(at, end);
     case KIND_IDENT: return is_ident(at, end);
     case KIND_METHOD: return all_of(TOKEN, at, end);
     case KIND_PROTOCOL: return is_protocol(at, end);

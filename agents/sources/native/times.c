@@ -186,12 +186,20 @@ static int take_seconds(Clock *clock)
     return 1;
 }
 
+/* Whether fourteen digits are a date and a time of day. */
+static int is_date(uint64_t number)
+{
+    uint64_t month = number / 100000000 % 100, day = number / 1000000 % 100;
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31 && number / 10000 % 100 <= 23 &&
+           number / 100 % 100 <= 59 && number % 100 <= 59;
+}
+
 /* Seconds, ms, us or ns, told apart by the number of digits. */
 static int take_epoch(Clock *clock)
 {
     uint64_t number;
     int digits = take_run(clock, 19, &number);
-    if (digits < 1 || digits > 19)
+    if (digits < 1 || digits > 19 || (digits == 14 && is_date(number)))
         return 0;
     clock->is_whole = 1;
     clock->whole_ms = (int64_t)(digits <= 11   ? number * 1000

@@ -44,7 +44,9 @@ const uint8_t *read_user(Step *step, Line *line, const uint8_t *at, Value *value
         return end;
     int spaces = 0, marks = 0;
     for (const uint8_t *byte = at; byte < end; byte++) {
-        if (*byte < 32 || *byte == '[' || *byte == ']' || *byte == '"')
+        int is_escaped = *byte == '\\' && end - byte > 1 && (byte[1] == '"' || byte[1] == '\\');
+        byte += is_escaped;
+        if (*byte < 32 || *byte == '[' || *byte == ']' || (*byte == '"' && !is_escaped))
             return misfit(line, at);
         spaces += *byte == ' ';
         marks += *byte == '.' || *byte == ':';

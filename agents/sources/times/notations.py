@@ -13,7 +13,8 @@ A notation is a pattern of literals and of these, each of which knows where it e
     %z                  Z, or an offset: +hh:mm, +hhmm, +hh
     %_ %u               a space, or nothing; a space and a name of a zone that an offset said before, or nothing
     %G                  GMT or UTC
-    %s %Q               seconds since 1970; those, or ms, us or ns, told apart by the number of digits, with a fraction
+    %s %Q               seconds since 1970; those, or ms, us or ns, told apart by the number of digits, with a fraction,
+                        but no digits of a date and a time of day
     %X                  seconds since 1970 as eight hexadecimal digits
 
 The second 60 of a leap second is the next minute's first. Years are 1 to 9999 (LINES section 5).
@@ -44,6 +45,8 @@ _EPOCHS = ((11, 0), (14, 1), (17, 1_000), (19, 1_000_000))
 #: Codes and their numbers of digits, and between what they lie.
 _NUMBERS = {"m": (2, 1, 12), "d": (2, 1, 31), "H": (2, 0, 23), "M": (2, 0, 59), "S": (2, 0, 60), "I": (2, 1, 12)}
 _NUMBERS |= {"Y": (4, 1, 9999), "y": (2, 0, 99), "j": (3, 1, 366)}
+#: Fourteen digits that are a date and a time of day: as ms they would be after the year 2286.
+_DATE_DIGITS = re.compile(rb".{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])(?:[01][0-9]|2[0-3])(?:[0-5][0-9]){2}")
 _DIGIT = frozenset(b"0123456789")
 _UPPER = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -95,9 +98,16 @@ NOTATIONS: Final = {
         Notation("iso-zoneless", "%Y-%m-%d%t%H:%M:%S%f", "2026-11-26 09:00:00,123"),
         Notation("iso-minutes", "%Y-%m-%d%t%H:%M%z", "2026-11-26T09:00Z"),
         Notation("iso-basic", "%Y%m%dT%H%M%S%f%z", "20261126T090000Z"),
+        Notation("iso-named", "%Y-%m-%d%t%H:%M:%S%f %G", "2026-11-26 09:00:00.123 UTC"),
+        Notation("iso-digits", "%Y%m%d%H%M%S", "20261126090000"),
         Notation("slashes", "%Y/%m/%d %H:%M:%S%f", "2026/11/26 09:00:00"),
+        Notation("slashes-offset", "%Y/%m/%d %H:%M:%S%f%_%z", "2026/11/26 09:00:00 +0000"),
+        Notation("day-first", "%d-%b-%Y %H:%M:%S%f", "26-Nov-2026 09:00:00.123"),
+        Notation("day-first-space", "%d %b %Y %H:%M:%S%f", "26 Nov 2026 09:00:00.123"),
         Notation("http", "%a, %d %b %Y %H:%M:%S %G", "Thu, 26 Nov 2026 09:00:00 GMT"),
+        Notation("mail", "%a, %d %b %Y %H:%M:%S %z", "Thu, 26 Nov 2026 09:00:00 +0000"),
         Notation("ctime", "%a %b %e %H:%M:%S%f %Y", "Thu Nov 26 09:00:00.123 2026"),
+        Notation("ctime-named", "%a %b %e %H:%M:%S%f %G %Y", "Thu Nov 26 09:00:00 UTC 2026"),
         Notation("syslog", "%b %e %H:%M:%S%f", "Nov 26 09:00:00"),
         Notation("epoch", "%Q", "1795683600.123"),
         Notation("epoch-hex", "%X", "6a1b2c3d"),
@@ -290,6 +300,8 @@ class _Clock:
     def _epoch(self) -> bool:
         text = self._run(19)
         if not 1 <= len(text) <= 19:
+            return False
+        if len(text) == 14 and _DATE_DIGITS.fullmatch(text):
             return False
         number, (digits, per_ms) = int(text), next(each for each in _EPOCHS if len(text) <= each[0])
         self.whole_ms = number // per_ms if per_ms else number * 1000

@@ -33,12 +33,21 @@ class BegunParts:
         mark: what lines have, with `%s` for their stream.
         read: reads a clean line; None: it is none of them.
         may_begin: whether a record may have begun in some lines; fast.
+        hides: texts of which one may stand in the mark, so that lines have it otherwise.
     """
 
     is_owed = True
 
-    def __init__(self, mark: bytes, read: Callable[[bytes], Part | None], may_begin: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self,
+        mark: bytes,
+        read: Callable[[bytes], Part | None],
+        may_begin: Callable[[bytes], bool],
+        hides: Sequence[bytes] = (),
+    ) -> None:
         self._mark = mark
+        # A NUL is taken out of lines, also where it stands in the mark.
+        self._hides = (b"\0", *hides)
         self._may_begin = may_begin
         self._read = read
 
@@ -64,10 +73,9 @@ class BegunParts:
     def _unended(self, stream: bytes, text: bytes, at: int) -> tuple[list[Carried], list[int], bool]:
         """Return the lines of a stream behind the last end, the lengths of their texts, and whether there is an end."""
         own, lengths, place, mark = list[Carried](), list[int](), len(text), self._mark % stream
-        # A NUL is taken out of lines, also where it stands in the mark: then each line is looked at.
-        has_nul = b"\0" in text
+        is_hidden = any(each in text for each in self._hides)  # then each line is looked at
         # From the back: nearly always the last line of the stream is an end.
-        while (hit := place - 1 if has_nul else text.rfind(mark, 0, place)) >= 0:
+        while (hit := place - 1 if is_hidden else text.rfind(mark, 0, place)) >= 0:
             place = text.rfind(b"\n", 0, hit) + 1
             line = text[place : text.find(b"\n", hit) + 1 or len(text)]
             part = self._read(clean(line).data)

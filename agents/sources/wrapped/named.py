@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.catalogue import OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
@@ -19,15 +19,29 @@ from elf.agents.sources.wrapped_lines import Inner, WrappedLines
 _CRI, _CRI_IN_PARTS = "cri", "{ts:time:iso} {stream:stream} {part:part} {message:rest}"
 
 
-def is_wrapped(spec: str) -> bool:
-    """Tell whether a format is in a wrapper that is more than a layout around another."""
+def are_wrapped(specs: Sequence[str]) -> bool:
+    """Tell whether formats are in a wrapper that is more than a layout around others.
+
+    Raises:
+        ConfigError: only some are in it.
+    """
+    heads = {spec.partition("+")[0] for spec in specs}
+    if len(heads) == 1 and any(map(_is_wrapped, specs)):
+        return True
+    objects = heads.intersection(OBJECT_WRAPPERS)
+    if objects:
+        raise ConfigError(f"{' and '.join(specs)} do not go together: all lines stand in {objects.pop()}, or none does")
+    return False
+
+
+def _is_wrapped(spec: str) -> bool:
     head, _, rest = spec.partition("+")
     return head == _CRI or head in OBJECT_WRAPPERS or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
 
 
 def wrapped_lines(
-    spec: str,
-    make: Callable[[str, str], Format],
+    specs: Sequence[str],
+    make: Callable[[str | Sequence[str], str], Format],
     time: str,
     zone: zoneinfo.ZoneInfo | None,
     now_ms: Callable[[], int],
@@ -35,8 +49,8 @@ def wrapped_lines(
     """Make what reads the lines of a wrapper.
 
     Args:
-        spec: of which `is_wrapped` is true.
-        make: makes a format of a name and of the field that holds the event time.
+        specs: of which `are_wrapped` is true; of what stands in lines, the first that fits is its own.
+        make: makes a format of names and of the field that holds the event time.
         time: that field of what is in the wrapper.
         zone: as for `make_format`.
         now_ms: the clock.
@@ -44,8 +58,11 @@ def wrapped_lines(
     Raises:
         ConfigError: what is in the wrapper cannot be.
     """
-    head, _, rest = spec.partition("+")
-    inner = _inner(head, make(rest, time)) if rest else None
+    head = specs[0].partition("+")[0]
+    rests = [spec.partition("+")[2] for spec in specs]
+    if len(rests) > 1 and "" in rests:
+        raise ConfigError(f"{head} alone takes all lines, so that no other format can be beside it")
+    inner = _inner(head, make(rests, time)) if rests != [""] else None
     direct = None
     wrapper: Wrapper
     if head in OBJECT_WRAPPERS:
@@ -56,8 +73,8 @@ def wrapped_lines(
     else:
         text = _CRI_IN_PARTS if head == _CRI else WRAPPERS[head]
         wrapper = LayoutWrapper(layout_lines([text], zone, now_ms), has_part=head == _CRI)
-        direct = layout_lines([spec], zone, now_ms) if inner is None or isinstance(inner, LayoutLines) else None
-    return WrappedLines(spec, wrapper, inner, direct)
+        direct = layout_lines(specs, zone, now_ms) if inner is None or isinstance(inner, LayoutLines) else None
+    return WrappedLines(", ".join(specs), wrapper, inner, direct)
 
 
 def _inner(head: str, format: Format) -> Inner:

@@ -117,6 +117,8 @@ class _Docker(msgspec.Struct):
     time: msgspec.Raw = msgspec.Raw(b"null")
 
 
+#: As JSON may write the letters of a stream's name, and nobody does who means well.
+_ESCAPED_LETTERS = (rb"\u006", rb"\u007")
 _DOCKER = msgspec.json.Decoder(_Docker)
 
 
@@ -139,7 +141,7 @@ class ObjectWrapper:
         self._fields = fields
         self._has_parts = has_parts
         self.columns: Mapping[str, SqlType] = dict.fromkeys(fields, SqlType.STRING)
-        self.carrier = BegunParts(b'"%s"', self._part, self.has_parts) if has_parts else None
+        self.carrier = BegunParts(b'"%s"', self._part, self.has_parts, _ESCAPED_LETTERS) if has_parts else None
 
     def has_parts(self, data: bytes) -> bool:
         """Whether lines may be parts of records."""

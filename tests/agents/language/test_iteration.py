@@ -40,6 +40,7 @@ QUERIES = (
     "ON e.src = r.node AND e.dst = r.was AND e.src = r.was GROUP BY e.dst, e.src, r.n",
 )
 JOIN = "FROM edges e JOIN last_result r"
+LEFT_JOIN = JOIN.replace("JOIN", "LEFT JOIN")
 ROWS = st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from([1, 2, 3, None])), max_size=8)
 
 
@@ -128,7 +129,9 @@ def test_a_value_counts_as_often_as_it_is_there_up_to_the_last_number_of_its_typ
 def test_types_go_from_column_to_column_as_far_as_there_are_any() -> None:
     shifted = [f"max(r.h{at}) AS h{at + 1}" for at in range(20)]
     for columns in (shifted, shifted[::-1]):
-        plan = plan_of(f"SELECT e.dst, max(e.w) AS h0, {', '.join(columns)} {JOIN} ON e.dst = r.dst GROUP BY e.dst")
+        plan = plan_of(
+            f"SELECT e.dst, max(e.w) AS h0, {', '.join(columns)} {LEFT_JOIN} ON e.dst = r.dst GROUP BY e.dst"
+        )
         assert {kind for name, kind in plan.output if name != "dst"} == {SqlType.BIGINT}
 
 
@@ -178,6 +181,8 @@ def test_types_go_from_column_to_column_as_far_as_there_are_any() -> None:
         ),
         (f"SELECT e.dst, min(nope(w)) n {JOIN} ON e.dst = r.dst GROUP BY e.dst, r.n", "nope() is not"),
         (f"SELECT e.dst, min(w) n {JOIN} ON e.dst = r.dst GROUP BY e.dst, nope(r.n)", "nope() is not"),
+        (f"SELECT e.dst, count(*) AS n {JOIN} ON e.dst = r.dst GROUP BY e.dst", "no event meets a row"),
+        (f"SELECT 'a' AS k, count(*) AS n {JOIN} ON e.dst = r.k GROUP BY ()", "no event meets a row"),
         (LABELS + ", window(ts, '1 hour', '1 second')", "3600 slides, over the limit of 512"),
     ],
 )

@@ -200,3 +200,15 @@ def test_a_header_that_is_too_long_for_a_line_names_nothing() -> None:
     row = b"2026-11-26 09:00:00 1\n"
     counters, _ = in_chunks("w3c", wide("w3c", LINE_BYTES_MAX) + b"\n", row)
     assert counters == Counters(2, rejected=2)
+
+
+@pytest.mark.parametrize("name", ["w3c", "csv"])
+@pytest.mark.parametrize("odd", [b"\0", b"\0\0"])
+def test_a_nul_in_a_header_is_no_part_of_it(name: str, odd: bytes) -> None:
+    """Neither for who reads the rows of a chunk, nor for who carries headers to those of the next one."""
+    header, row = (b"#Fields: date time a\n", b"2026-11-26 09:00:00 1\n") if name == "w3c" else (b"ts,a\n", b"1,1\n")
+    other = header.replace(b" a\n", b" b a\n").replace(b",a\n", b",b,a\n")
+    for place in range(len(other)):
+        lines = (header, row, other[:place] + odd + other[place:], row.replace(b"1\n", b"2" + row[-3:-2] + b"1\n"))
+        wanted = in_chunks(name, b"".join(lines))
+        assert in_chunks(name, *lines) == wanted and wanted[0] == Counters(4, 2, headers=2), place

@@ -333,3 +333,102 @@ def test_the_documents_name_every_format_kind_and_notation() -> None:
     text = (pathlib.Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text()
     named = set(re.findall(r"`([\w-]+)`", text))
     assert {*LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS, *KINDS, *NOTATIONS} - {"stream", "part"} <= named
+
+
+IMITATED = (
+    '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" '
+    '$request_count "$router" "$server" ${took}ms'
+)
+IMITATED_LINE = '192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /{} HTTP/2.0" 200 2 {} {} 7 {} {} 3ms'
+
+
+@pytest.mark.parametrize("referer", ['"-"', "-", '"a"'])
+@pytest.mark.parametrize("agent", ['"-"', '"curl"', '"foo " bar"', '"a" 6 "b" "c" 1ms"', '"\\""'])
+@pytest.mark.parametrize("server", ['"-"', "-", '"http://a -> b"'])
+def test_a_pasted_layout_reads_who_imitates_a_server(referer: str, agent: str, server: str) -> None:
+    """Others write a hyphen without quotes, and escape nothing that clients send."""
+    (row,) = rows(parsed_lines(make_format(IMITATED), IMITATED_LINE.format("a", referer, agent, '"r"', server)))
+    texts = {name: None if text.strip('"') == "-" else text[1:-1] for name, text in (("referer", referer),)}
+    assert row["referer"] == texts["referer"] and row["user_agent"] == (None if agent == '"-"' else agent[1:-1])
+    assert row["server"] == (None if server.strip('"') == "-" else server[1:-1])
+    assert (row["request_count"], row["router"], row["took"]) == ("7", "r", "3")
+
+
+@pytest.mark.parametrize("format", [IMITATED, "traefik"])
+def test_lines_that_are_glued_are_not_one_with_a_long_agent(format: str) -> None:
+    line = IMITATED_LINE.format("{}", '"-"', '"cu"rl"', '"r"', '"s"')
+    whole, other = line.format("a"), line.format("b")
+    for glued in (whole + other, whole[:-20] + other, whole[: whole.index("rl")] + other):
+        assert parsed_lines(make_format(format), glued).counters == Counters(read=1, rejected=1), glued
+    assert parsed_lines(make_format(format), whole).counters.parsed == 1
+
+
+def test_a_hyphen_without_quotes_is_one_only_where_all_of_the_text_is_missing() -> None:
+    for text in ("-x", '-"', "x", ""):
+        parsed = parsed_lines(make_format(IMITATED), IMITATED_LINE.format("a", text, '"c"', '"r"', '"s"'))
+        assert parsed.counters.rejected == 1, text
+
+
+@pytest.mark.parametrize(
+    ("user", "is_one"),
+    [(r"\"x\"", True), (r"a\\", True), (r"DOM\bob", True), (r"a\\\"b", True), (r'a\\"b', False), ('a"b', False)],
+)
+def test_who_has_a_quote_in_the_name_of_a_user_hides_no_line(user: str, is_one: bool) -> None:
+    """Apache writes a backslash before it."""
+    parsed = parsed_lines(COMBINED, LINE.format("").replace(" - - ", f" - {user} ").rstrip())
+    assert parsed.events["remote_user"].to_list() == [user] * is_one and parsed.counters.rejected == (not is_one)
+
+
+def test_of_a_request_that_was_redirected_within_the_server_both_are_columns() -> None:
+    """`%s` is of the request as it came, `%>s` of that which answered; alone, each is the status."""
+    at = "[20/Nov/2026:10:00:00 +0000]"
+    (row,) = rows(parsed_lines(make_format("%t %s %>s %<u %u"), f"{at} 301 200 - bob"))
+    wanted = {"original_status": 301, "status": 200, "original_remote_user": None, "remote_user": "bob"}
+    assert {name: row[name] for name in wanted} == wanted
+    for text in ("%t %s", "%t %>s", "%t %<s"):
+        assert parsed_lines(make_format(text), f"{at} 301").events["status"].to_list() == [301]
+
+
+@pytest.mark.parametrize(("text", "wrong"), [("%h %t 100%", "%"), ("%t %{X}^zz", "%{X}^zz"), ("%t %(h)s", "%(h)s")])
+def test_what_is_no_directive_of_apache_is_no_literal(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{wrong} in the log format is not read")):
+        make_format(text)
+
+
+def test_names_behind_a_caret_are_directives() -> None:
+    (row,) = rows(parsed_lines(make_format("%t %{X}^ti %{X}^to %^FB 5%%"), "[20/Nov/2026:10:00:00 +0000] a b 7 5%"))
+    assert (row["trailer_x"], row["sent_trailer_x"], row["time_first_byte_us"]) == ("a", "b", 7)
+
+
+def test_an_error_of_apache_with_a_module_is_no_level() -> None:
+    line = "[Thu Nov 26 09:00:00 2026] {} x"
+    heads = ("[core:error] [pid 1:tid 2] [client ::1:5]", "[core:error] [pid 1:tid 0x2]", "[error] [client ::1]")
+    parsed = parsed_lines(made("apache-error"), *map(line.format, heads))
+    assert [(row["module"], row["level"]) for row in rows(parsed)] == [("core", "error"), (None, "error")]
+    assert parsed.counters.rejected == 1
+
+
+@pytest.mark.parametrize("texts", ["- -", '"-" -', '- "-"', '"-" "-"'])
+def test_older_releases_of_traefik_write_hyphens_without_quotes(texts: str) -> None:
+    line = f'192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a HTTP/1.1" 499 0 {texts} 7 - - 3ms'
+    (row,) = rows(parsed_lines(make_format("traefik"), line))
+    assert (row["status"], row["referer"], row["user_agent"], row["request_count"]) == (499, None, None, 7)
+    assert (row["router"], row["request_time"]) == (None, 0.003)
+
+
+@pytest.mark.parametrize("between", ["\t", "|", "|ua=", "\tua:"])
+@pytest.mark.parametrize("is_last", [True, False])
+def test_values_between_tabs_or_bars_may_have_spaces(between: str, is_last: bool) -> None:
+    first, ua, last = "$time_iso8601", "$http_user_agent", between.join(("", "$status"))
+    text = f"{first}{between}{ua}{'' if is_last else last}"
+    line = f"2026-11-26T09:00:00Z{between}Mozilla/5.0 (X11; a) b{'' if is_last else between + '200'}"
+    (row,) = rows(parsed_lines(make_format(text), line))
+    assert row["user_agent"] == "Mozilla/5.0 (X11; a) b"
+    assert parsed_lines(make_format(text), line + between + "more").counters.rejected == 1, "one more value"
+
+
+@pytest.mark.parametrize("name", ["*.a.example", ".a.example", "www.*", r"~^(www\.)?a$", "_", "a.example"])
+def test_servers_of_nginx_may_have_names_of_many_hosts(name: str) -> None:
+    line = f"{name} [26/Nov/2026:09:00:00 +0000] 200"
+    (row,) = rows(parsed_lines(make_format("$server_name [$time_local] $status"), line))
+    assert row["server_name"] == name

@@ -1,17 +1,6 @@
-"""Whether a source's lines are nearly all rejected, and what is said to be right instead."""
+"""Whether a source's lines are nearly all rejected."""
 
-import pytest
-
-from elf.agents.sources.format import make_format, parse_chunk
-from elf.agents.sources.misfits import LINES_MIN, Misfits, advice
-
-COMBINED = b'192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"\n'
-OBJECT = b'{"at":"2026-01-01T00:00:00Z","path":"/"}\n'
-NO_COMMON = "these lines do not have the format 'common': this one stops at byte"
-NO_COMBINED = "these lines do not have the format 'combined': this one stops at byte"
-GIVE = "; give the log_format (nginx) or LogFormat (Apache) that they are written with as --format"
-USER = f"{NO_COMBINED} 0, remote_addr (addr): an address or a full host name, not"
-END = f"{NO_COMBINED} 76, behind all fields: the end of the line, not"
+from elf.agents.sources.misfits import LINES_MIN, Misfits
 
 
 def test_the_first_lines_of_a_source_are_judged_however_few() -> None:
@@ -65,41 +54,3 @@ def test_lines_that_the_pre_filter_skips_say_nothing_of_a_source_that_never_had_
     assert misfits.note(0, 1, 10_000)
     assert misfits.prevail and misfits.judged == (1, 1)
     assert not misfits.note(0, 1, 10_000)
-
-
-@pytest.mark.parametrize(
-    ("format", "line", "said"),
-    [
-        ("json", COMBINED, "these lines are no JSON objects; say what they are with --format, such as combined"),
-        ("json", b"nonsense\n", "these lines are no JSON objects; say what they are with --format, such as combined"),
-        ("json", OBJECT, "their field 'ts' is no time; name the field that has it with --time"),
-        ("combined", OBJECT, f"{USER} {OBJECT.decode().rstrip()!r}; say what they are with --format, such as json"),
-        (
-            "common",
-            COMBINED,
-            f'{NO_COMMON} 65, behind all fields: the end of the line, not \' "-" "curl"\'; say what they are with '
-            "--format, such as combined",
-        ),
-        ("combined", COMBINED[:-1] + b' "-" 0.003\n', f"""{END} ' "-" 0.003'{GIVE}"""),
-        ("combined", b"nonsense\n", f"{USER} 'nonsense'{GIVE}"),
-        (
-            "$remote_addr [$time_local]",
-            b"nonsense\n",
-            "these lines do not have the format '$remote_addr [$time_local]': this one stops at byte 0, remote_addr "
-            f"(ip): an IP address, not 'nonsense'{GIVE}",
-        ),
-    ],
-)
-def test_advice_names_the_format_that_the_lines_have(format: str, line: bytes, said: str) -> None:
-    parsed = parse_chunk(make_format(format), line, {})
-    assert advice(make_format(format), *parsed.rejects[0]) == said
-
-
-def test_advice_names_the_setting_where_there_is_a_configuration() -> None:
-    said = advice(make_format("json"), b"nonsense", "json: not an object", "sources.access")
-    assert said.endswith("say what they are with --format (format under [sources.access]), such as combined")
-
-
-def test_advice_does_not_show_lines_that_people_may_not_see() -> None:
-    said = advice(make_format("combined"), b"secret - -", "format:remote_addr@0", quotes=False)
-    assert "stops at byte 0" in said and "secret" not in said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
+from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
@@ -131,3 +133,53 @@ def test_records_have_no_more_than_so_many_parts(name: str, part: bytes, end: by
         assert found == ["x" * (PARTS_MAX - 1) + "y", "y"]
         assert counters == Counters(2 * PARTS_MAX + 2, 2, PARTS_MAX + 1, parts=PARTS_MAX - 1)
     assert {why for _, why in parse_chunk(make_format(name), b"".join(bad), {}).rejects} == {"line_too_long"}
+
+
+@pytest.mark.parametrize("stream", [rb"std\u006fut", rb"\u0073tdout", rb"stdou\u0074", rb"s\u0074d\u006Fut"])
+def test_a_stream_may_be_written_with_escapes(stream: bytes) -> None:
+    part, end = docker(b"be", False).replace(b"stdout", stream), docker(b"gun", True)
+    for lines in (
+        [part, end, docker(b"", True)],
+        [docker(b"be", False), end.replace(b"stdout", stream), docker(b"", True)],
+    ):
+        check_in_any_chunks("docker", lines, (Counters(3, 2, parts=1), ["begun", ""]))
+
+
+@pytest.mark.parametrize("wrapper", ["cri", "docker"])
+def test_several_formats_may_stand_in_a_wrapper_and_be_cut_into_parts(wrapper: str) -> None:
+    texts = [formats()["combined"]["samples"][1]["line"], "2026/11/26 09:00:00 [warn] 1#1: x"]
+    made = cri
+    if wrapper == "docker":
+        made, texts = docker, [json.dumps(text)[1:-1] for text in texts]
+    lines = [made(text.encode()[begin:end], end is None) for text in texts for begin, end in ((0, 30), (30, None))]
+    format = make_format([f"{wrapper}+combined", f"{wrapper}+nginx-error"])
+    parsed = parse_chunk(format, b"".join(lines), format.columns or {})
+    assert [(row["status"] is None, row["level"]) for row in rows(parsed)] == [(False, None), (True, "warn")]
+    assert parsed.counters == Counters(4, 2, parts=2)
+
+
+@pytest.mark.parametrize(
+    ("specs", "says"),
+    [
+        (["docker+combined", "combined"], "all lines stand in docker, or none does"),
+        (["docker+combined", "journald+combined"], "or none does"),
+        (["cri", "cri+combined"], "cri alone takes all lines"),
+        (["docker+json", "docker+combined"], "json does not go together"),
+        (["cri+csv", "cri+combined"], "csv does not go together"),
+    ],
+)
+def test_formats_that_cannot_stand_in_lines_together_are_refused(specs: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        make_format(specs)
+
+
+@pytest.mark.parametrize("inner", ["+combined", "+json", ""])
+def test_a_byte_order_mark_before_a_message_is_no_part_of_it(inner: str) -> None:
+    """RFC 5424 has one before texts in UTF-8."""
+    text = {"+combined": formats()["combined"]["samples"][0]["line"], "+json": '{"ts":1795683600}'}.get(inner, "text")
+    head = "<14>1 2026-11-26T09:00:00Z web1 app - - - "
+    format = make_format(f"syslog-5424{inner}")
+    parsed = parse_chunk(format, f"{head}\ufeff{text}\n{head}{text}\n".encode(), format.columns or {})
+    assert parsed.counters == Counters(2, 2)
+    marked, plain = rows(parsed)
+    assert marked == plain and marked.get("message", text) == text

@@ -181,3 +181,37 @@ def test_parts_are_joined_up_to_the_length_of_a_line(name: str) -> None:
         assert sum(map(len, carried)) < 2 * LINE_BYTES_MAX
         counters += parse_chunk(format, line, WANTED, carried=carried).counters
     assert counters == whole.counters
+
+
+@given(st.sampled_from(FORMATS), st.booleans(), st.randoms(use_true_random=False))
+def test_what_waits_when_a_file_is_truncated_is_counted(name: str, is_copied: bool, rng: random.Random) -> None:
+    """Of a copy that others read on, parts go on there; without one, they are said."""
+    format = make_format(name)
+    text, _ = text_of(name, rng)
+    lines = text.splitlines(keepends=True)
+    cut = rng.randint(1, len(lines))
+    counters = Counters()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "a.log")
+        log.write_bytes(b"".join(lines[:cut]))
+        tail = Tail(str(log), rotate_wait_ms=0, carrier=format.carrier)
+        gathering = Gathering(format, [], [WANTED], 1 << 20)
+
+        def read() -> None:
+            while chunk := tail.read(1 << 16):
+                gathering.add(chunk.stream, chunk.data, chunk.carried)
+
+        read()
+        if is_copied:
+            with log.open("ab") as file:
+                file.write(b"".join(lines[cut:]))
+            Path(folder, "a.log.1").write_bytes(log.read_bytes())
+        log.write_bytes(f"{written(name.partition('+')[0], 'stdout', 'x', True)}".encode())
+        for _ in range(3):
+            read()
+        tail.close()
+    parts = [part for log_parts in gathering.take() for part in log_parts.ways[0]]
+    counters = sum((part.counters for part in parts), Counters())
+    read_before = len(lines) if is_copied else cut
+    # What was truncated without being read is no line, and told as a gap.
+    assert counters.balanced and counters.read == read_before + 1

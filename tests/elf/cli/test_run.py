@@ -197,3 +197,12 @@ def test_a_query_may_be_the_argument_itself_or_come_through_a_pipe(folder: Path)
     assert empty.exit_code == 2 and "No such file" not in empty.stderr
     wrong = run("run", "--input", folder / "a.log", "SELECT prodct FROM clicks GROUP BY prodct")
     assert wrong.exit_code == 2 and "query.sql:1:8: the lines have no column 'prodct'" in wrong.stderr
+
+
+def test_lines_of_which_some_are_objects_are_none_of_json(folder: Path) -> None:
+    times = [f"2026-11-26T09:00:0{second}Z" for second in range(3)]
+    (folder / "b.log").write_text("".join(f'{{"ts":"{at}","n":1}}\nts={at} n=1\n' for at in times))
+    result = run("run", "--input", folder / "b.log", "SELECT sum(n) AS n FROM logs")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the nearest is" in result.stderr and "which 3 of 6 lines fit" in result.stderr
+    assert "say what they are with --format, such as logfmt" in result.stderr

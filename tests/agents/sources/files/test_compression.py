@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import io
 import tarfile
 import zipfile
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from elf.agents.sources.files.compression import (
     compression_of,
     refuse_archive,
 )
+from elf.agents.sources.files.readers import open_input, open_reader
 from tests.agents.sources.files.packing import KINDS, PACK, skippable
 
 TEXT = b"a line of a log\n" * 9
@@ -86,6 +89,12 @@ def zipped(names: tuple[str, ...]) -> bytes:
         (tar(tarfile.GNU_FORMAT), "a tar archive"),
         (zipped(("access.log",)), "a zip archive, not a log: unpack it with unzip"),
         (zipped(()), "a zip archive"),
+        (b"7z\xbc\xaf\x27\x1c\0\x04", "a 7z archive, not a log"),
+        (b"Rar!\x1a\x07\x01\0", "a rar archive, not a log"),
+        (b"\x1f\x9d\x90\x31\x72\xc8", "compressed with compress, which is not read here"),
+        (b"\x5d\0\0\x80\0\xff\xff", "compressed with lzma, which is not read here"),
+        (b"PAR1\x15\0\x15", "a Parquet file, not a log"),
+        (b"SQLite format 3\0\x10\0", "an SQLite database, not a log"),
     ],
 )
 def test_archives_are_refused_in_words(data: bytes, said: str) -> None:
@@ -94,8 +103,22 @@ def test_archives_are_refused_in_words(data: bytes, said: str) -> None:
     assert caught.value.strerror == str(caught.value)
 
 
+def test_what_is_compressed_twice_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(gzip.compress(TEXT)))
+    for opened in (open_input, open_reader):
+        with pytest.raises(RefusedError, match="compressed twice: what is in it is gzip again; decompress it once"):
+            opened(str(tmp_path / "a.log.gz"))
+
+
 def test_lines_that_look_like_archives_are_none() -> None:
-    for line in (b"x" * 257 + b"ustar and more", b"x" * 257 + b"ustar  and more", b"PK of a shop", b"PK"):
+    for line in (
+        b"x" * 257 + b"ustar and more",
+        b"x" * 257 + b"ustar  and more",
+        b"PK of a shop",
+        b"PK",
+        b"PAR1 /a",
+        b"LZIP",
+    ):
         refuse_archive(line + b"\n")
 
 

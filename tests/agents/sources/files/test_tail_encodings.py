@@ -138,6 +138,28 @@ def test_utf16_is_followed_as_it_grows(tmp_path: Path) -> None:
     assert drain(tail) == b"" and not tail.waiting and tail.gap_count == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("value", ["caf\u00e9", "\u65e5\u672c", "\U0001f917", "plain"])
+def test_utf16_without_a_mark_tells_itself(tmp_path: Path, encoding: str, value: str) -> None:
+    line = f'192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /{value} HTTP/1.1" 200 5 "-" "-"\r\n'
+    log = tmp_path / "u.log"
+    log.write_bytes((line * 9).encode(encoding))
+    tail = make(log)
+    assert drain(tail, 300).decode() == line * 9
+    append(log, line.encode(encoding))
+    assert drain(restarted(tail, log)).decode() == line
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0" * 600 + b"x\n", b"a\0b\0c\0\n" * 9, b"plain text, and one \0\n" * 30, b"\0\0\0a\0\0\0\n" * 9],
+)
+def test_other_nul_bytes_are_no_utf16(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "u.log").write_bytes(data)
+    tail = make(tmp_path / "u.log")
+    assert drain(tail) == data
+
+
 def test_utf16_is_followed_through_rotations(tmp_path: Path) -> None:
     log = tmp_path / "u.log"
     text = lines(300)

@@ -116,6 +116,7 @@ def _quoted(rng: random.Random) -> str:
 
 def _user(rng: random.Random) -> str:
     word = rng.choice((_letters(rng, 12), "frank", "é", _name(rng), _peer(rng), "a@b", "09:15", _odd(rng, 4)))
+    word = rng.choice((word, word, word, f'\\"{word}', f'{word}\\"', f'{word}\\\\"', f"{word}\\", f"DOM\\{word}"))
     return rng.choice(("-", "-", '""', word, f"{word} {_letters(rng, 8)}", f"{word} {word}", ""))
 
 
@@ -151,16 +152,24 @@ def time_text(notation: Notation, rng: random.Random) -> str:
     return "".join(texts[item[1]] if item[0] == "%" else item for item in notation.items)
 
 
+def _glued(rng: random.Random) -> str:
+    """Return a text with the time of another line in it, or with what is nearly one."""
+    time = rng.choice(("[26/Nov/2026:09", "[26/Nov/2026", "[2x/Nov/2026:", "[26/\u00fcx/2026:", "[[26/Nov/2026:"))
+    return f'{_quoted(rng)}"{time}"{_quoted(rng)}'
+
+
 _VALUES: dict[Kind, Callable[[random.Random], str]] = {
     Kind.WORD: lambda rng: rng.choice((_letters(rng, 30), _name(rng), _odd(rng, 5), "-")),
     Kind.QUOTED: _quoted,
     Kind.QTEXT: lambda rng: rng.choice(("-", f'"{_quoted(rng)}"', f'"{_quoted(rng)}"', '"-"', "x")),
     Kind.QREQUEST: lambda rng: rng.choice(("-", f'"{_request(rng)}"')),
-    Kind.LOOSE: lambda rng: rng.choice((_quoted(rng), f'a"{_quoted(rng)}"b', '"', '" "')),
+    Kind.LOOSE: lambda rng: rng.choice((_quoted(rng), f'a"{_quoted(rng)}"b', '"', '" "', _glued(rng))),
     Kind.BRACED: lambda rng: rng.choice((f"{{{_name(rng)}}}", "{}", "{-}", "{a", "a}")),
     Kind.IP: lambda rng: rng.choice((_ipv4, _ipv4, _ipv6, _peer))(rng),
     Kind.ADDR: lambda rng: rng.choice((_ipv4(rng), _ipv4(rng), _ipv6(rng), _name(rng), _peer(rng), "${jndi}", "a;b")),
-    Kind.HOST: lambda rng: rng.choice((_name, _name, _ipv4, _ipv6, _peer))(rng),
+    Kind.HOST: lambda rng: (
+        rng.choice(("", "", "", "*.", ".", "~", "*")) + rng.choice((_name, _ipv4, _ipv6, _peer))(rng)
+    ),
     Kind.ADDRESSES: lambda rng: _list(_peer, rng),
     Kind.UPSTREAMS: lambda rng: _list(_peer, rng),
     Kind.STATUSES: lambda rng: _list(lambda each: each.choice(("200", "502", "0", "20", "2000")), rng),

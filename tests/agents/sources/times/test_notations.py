@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
+from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NOTATIONS, days_of, is_whole_time, read_time
 from elf.agents.sources.times.strftime import compiled_time
+from elf.agents.sources.times.zones import UTC
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 ZONES = st.integers(-18 * 60, 18 * 60).map(lambda minutes: datetime.timezone(datetime.timedelta(minutes=minutes)))
@@ -89,6 +91,41 @@ def test_what_is_no_time_is_none(name: str, text: str) -> None:
 )
 def test_an_epoch_number_tells_its_unit_by_its_digits(text: str, ms: int) -> None:
     assert is_whole_time(NOTATIONS["epoch"], text.encode()) == ms
+
+
+@given(
+    st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)).map(lambda at: at.replace(microsecond=0))
+)
+def test_digits_of_a_date_are_no_epoch_number(at: datetime.datetime) -> None:
+    text = at.strftime("%Y%m%d%H%M%S")
+    assert is_whole_time(NOTATIONS["epoch"], text.encode()) is None
+    for value in (text, int(text)):
+        json = f'{{"ts":{value!r}}}'.replace("'", '"').encode()
+        assert parse_chunk(make_format("json", zone=UTC), json, {}).events["ts"].to_list() == [at]
+        assert parse_chunk(make_format("csv", zone=UTC), f"ts,a\n{value},1".encode(), {}).events["ts"].to_list() == [at]
+
+
+def test_other_numbers_of_as_many_digits_are_ms() -> None:
+    line = b'{"ts":20261326090000}\n{"ts":"20261326090000"}'
+    assert parse_chunk(make_format("json", zone=UTC), line, {}).events["ts"].dt.year().to_list() == [2612, 2612]
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-26 09:00:00.5 UTC", "2026-11-26T09:00:00.500"),
+        ("2026/11/26 09:00:00 +0100", "2026-11-26T08:00:00"),
+        ("2026/11/26 09:00:00.25-05:00", "2026-11-26T14:00:00.250"),
+        ("26-Nov-2026 09:00:00.123", "2026-11-26T09:00:00.123"),
+        ("06 Nov 2026 09:00:00,1", "2026-11-06T09:00:00.100"),
+        ("Thu, 26 Nov 2026 09:00:00 -0130", "2026-11-26T10:30:00"),
+        ("Fri Nov  6 09:00:00 GMT 2026", "2026-11-06T09:00:00"),
+    ],
+)
+def test_times_tell_themselves_wherever_a_field_holds_them(text: str, at: str) -> None:
+    expected = [datetime.datetime.fromisoformat(at)]
+    for format, line in (("json", f'{{"ts":"{text}"}}'), ("logfmt", f'ts="{text}" a=1'), ("csv", f'ts,a\n"{text}",1')):
+        assert parse_chunk(make_format(format, zone=UTC), line.encode(), {}).events["ts"].to_list() == expected, format
 
 
 def test_a_leap_second_is_the_next_one() -> None:
