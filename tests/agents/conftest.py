@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -13,9 +13,14 @@ PLANS_MAX = 500
 
 
 class Keeping:
-    """Holds plans, so that whoever compiles the same job finds them, as he does while anybody else has them."""
+    """Holds plans, so that whoever compiles the same job finds them, as he does while anybody else has them.
 
-    def __init__(self) -> None:
+    Args:
+        shared: where they are found.
+    """
+
+    def __init__(self, shared: MutableMapping[bytes, Any]) -> None:
+        self._shared = shared
         self._held: deque[Any] = deque(maxlen=PLANS_MAX)
         self.is_on = True
 
@@ -28,6 +33,8 @@ class Keeping:
     def switch(self, *, on: bool) -> None:
         """Let go of all plans, and hold those that are made from now on, or none."""
         self._held.clear()
+        # Garbage can still be found there.
+        self._shared.clear()
         self.is_on = on
 
 
@@ -37,7 +44,7 @@ def keeping() -> Iterator[Keeping]:
     # Not before it is needed: other tests of the same run need no agent.
     from elf.agents.jobs import plan
 
-    kept, compile_anew = Keeping(), plan._compile_anew
+    kept, compile_anew = Keeping(plan._plans), plan._compile_anew
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_compile_anew", lambda *args: kept.hold(compile_anew(*args)))
         yield kept

@@ -46,10 +46,21 @@ def close(one: Any, other: Any) -> bool:
 @every_case
 @few
 @given(st.data())
-def test_finish_of_merged_parts_is_the_aggregate_of_the_whole(case: Case, data: st.DataObject) -> None:
-    parts = data.draw(parts_of(case))
+def test_laws(case: Case, data: st.DataObject) -> None:
+    """Drawing rows takes longer than all laws together, so that each example is held to every one."""
     schema = single(case.aggregate)
+    parts = data.draw(parts_of(case))
     frames = [made(schema, raw(part, case.aggregate.dtype)) for part in parts]
+    check_finish_of_merged_parts_is_the_aggregate_of_the_whole(case, schema, parts, frames)
+    check_merge_is_commutative_and_associative(case, schema, frames)
+    check_merging_with_nothing_changes_nothing(case, schema, frames[0])
+    if case.aggregate.invertible:
+        check_what_is_merged_in_can_be_taken_out(schema, frames)
+
+
+def check_finish_of_merged_parts_is_the_aggregate_of_the_whole(
+    case: Case, schema: Schema, parts: list[Rows], frames: list[pl.DataFrame]
+) -> None:
     got = answers(merged(frames, schema), schema)
     whole = [row for part in parts for row in part]
     direct = answers(made(schema, raw(whole, case.aggregate.dtype)), schema)
@@ -63,12 +74,8 @@ def test_finish_of_merged_parts_is_the_aggregate_of_the_whole(case: Case, data: 
         assert close(direct[key], meant), (direct[key], meant, values)
 
 
-@every_case
-@few
-@given(st.data())
-def test_merge_is_commutative_and_associative(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    a, b, c = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+def check_merge_is_commutative_and_associative(case: Case, schema: Schema, frames: list[pl.DataFrame]) -> None:
+    a, b, c = frames
     assert_same_rows(merged([a, b], schema), merged([b, a], schema), schema)
     left = merged([merged([a, b], schema), c], schema)
     right = merged([a, merged([b, c], schema)], schema)
@@ -79,27 +86,15 @@ def test_merge_is_commutative_and_associative(case: Case, data: st.DataObject) -
         assert all(close(value, other[key]) for key, value in one.items())
 
 
-@every_case
-@few
-@given(st.data())
-def test_merging_with_nothing_changes_nothing(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    paos = made(schema, raw(data.draw(parts_of(case))[0], case.aggregate.dtype))
+def check_merging_with_nothing_changes_nothing(case: Case, schema: Schema, paos: pl.DataFrame) -> None:
     row = nothing(Schema((), schema.aggregates)).select(list(case.aggregate.states("a")))
     empty = paos.select(INTERVAL, "k", *schema.slots).join(row, how="cross").select(list(schema.columns))
     assert_same_rows(merged([paos, empty], schema), paos, schema)
     assert_same_rows(merged([empty, paos], schema), paos, schema)
 
 
-invertible = [case for case in CASES if case.aggregate.invertible]
-
-
-@pytest.mark.parametrize("case", invertible, ids=lambda case: case.label)
-@few
-@given(st.data())
-def test_what_is_merged_in_can_be_taken_out(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    a, b, _ = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+def check_what_is_merged_in_can_be_taken_out(schema: Schema, frames: list[pl.DataFrame]) -> None:
+    a, b, _ = frames
     rest = merged([merged([a, b], schema), negated(b, schema)], schema)
     meant = answers(a, schema)
     left = answers(rest, schema)
@@ -107,7 +102,8 @@ def test_what_is_merged_in_can_be_taken_out(case: Case, data: st.DataObject) -> 
 
 
 def test_which_can_be_taken_out() -> None:
-    kinds = {f"{case.aggregate.kind} {case.aggregate.dtype}" for case in invertible}
+    invertible = [case.aggregate for case in CASES if case.aggregate.invertible]
+    kinds = {f"{each.kind} {each.dtype}" for each in invertible}
     assert {"count Int64", "sum Int64", "avg Int64", "count_distinct String", "top_k String"} <= kinds
     assert not {"sum Float64", "min Int64", "var_pop Float64", "first_by"} & kinds
 
