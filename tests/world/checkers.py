@@ -105,7 +105,9 @@ def check_end(truth: Truth) -> list[str]:
     for job, start_ms, events, seen in truth.by_window():
         if not events:
             continue
-        if not seen or seen[-1].status in ("open", "partial"):
+        if seen and seen[-1].status == "partial":
+            wrong.append(f"{seen[-1]}: one side's, although the network is whole")
+        elif not seen or seen[-1].status == "open":
             wrong.append(f"{job.name} [{start_ms}): it was never closed")
             continue
         last, began_s = seen[-1], truth.published_s[job.name] + SPREAD_S

@@ -164,6 +164,7 @@ BOTH = {0: ("web0", 1), 1: ("web1", 1)}
         (checkers.check_revisions, last(revision=0, rows={0: ("web0", 1)}, version=2), "other rows than"),
         (checkers.check_revisions, fall_back, "its revision has fallen"),
         (checkers.check_end, last(status="open"), "never closed"),
+        (checkers.check_end, last(status="partial"), "although the network is whole"),
         (checkers.check_end, add_event, "never closed"),
         (checkers.check_end, last(rows={0: ("web0", 1)}), "event 1 of web1 is not in it"),
         (checkers.check_end, last(status="final_incomplete", gaps=1), "no disk was lost"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.cbt import BufferTree, PaoSchema, decode, encode
 from elf.cbt.aggregates import AggregateOverflow, aggregate
 from elf.cbt.aggregates.contract import Aggregate
 from elf.cbt.folding import nothing
@@ -54,8 +55,10 @@ def test_laws(case: Case, data: st.DataObject) -> None:
     check_finish_of_merged_parts_is_the_aggregate_of_the_whole(case, schema, parts, frames)
     check_merge_is_commutative_and_associative(case, schema, frames)
     check_merging_with_nothing_changes_nothing(case, schema, frames[0])
+    check_the_kernel_merges_as_the_reference(case, schema, frames)
     if case.aggregate.invertible:
         check_what_is_merged_in_can_be_taken_out(schema, frames)
+        check_the_difference_of_trees_answers_as_what_came_between(case, schema, frames)
 
 
 def check_finish_of_merged_parts_is_the_aggregate_of_the_whole(
@@ -99,6 +102,39 @@ def check_what_is_merged_in_can_be_taken_out(schema: Schema, frames: list[pl.Dat
     meant = answers(a, schema)
     left = answers(rest, schema)
     assert all(close(left[key], value) for key, value in meant.items())
+
+
+def check_the_kernel_merges_as_the_reference(case: Case, reference: Schema, frames: list[pl.DataFrame]) -> None:
+    schema = PaoSchema(reference.keys, reference.aggregates)
+    tree = BufferTree(schema)
+    for frame in frames:
+        tree.insert(decode(encode(frame), schema))
+    meant = merged(frames, reference)
+    for got in (tree.snapshot(), schema.merge(frames)):
+        if case.exact:
+            assert_same_rows(got, meant, reference)
+        else:
+            one, other = answers(got, reference), answers(meant, reference)
+            assert all(close(value, other[key]) for key, value in one.items())
+    tree.close()
+
+
+def check_the_difference_of_trees_answers_as_what_came_between(
+    case: Case, reference: Schema, frames: list[pl.DataFrame]
+) -> None:
+    schema = PaoSchema(reference.keys, reference.aggregates)
+    before, between, _ = frames
+    earlier, later = BufferTree(schema), BufferTree(schema)
+    earlier.insert(before)
+    later.insert(pl.concat([before, between]))
+    got = answers(pl.concat([schema.empty(), *later.difference(earlier)]), reference)
+    meant = answers(between, reference)
+    # A key is left out if nothing is left of it that any aggregate counts.
+    nothing_of_it = case.meaning([])
+    assert all(close(got.get(key, nothing_of_it), value) for key, value in meant.items())
+    assert all(close(value, nothing_of_it) for key, value in got.items() if key not in meant)
+    earlier.close()
+    later.close()
 
 
 def test_which_can_be_taken_out() -> None:
