@@ -38,8 +38,13 @@ class Members(Faults):
         return True
 
     async def _come(self, host: Host) -> None:
-        self.truth.joined_s[host.name] = self.world.loop.time()
+        self._expect(host)
         await self._bring_back(host)
+
+    def _expect(self, host: Host) -> None:
+        self.truth.joined_s[host.name] = self.world.loop.time()
+        # Its web server runs already: an agent whose log is not there cannot say how far it is, and is missed for good.
+        host.log.write(b"")
 
     def retire(self) -> bool:
         """Take an agent out of service for good, stopped or killed, once."""
@@ -130,7 +135,7 @@ class Members(Faults):
         """End every fault; whoever was to come has come, and whoever has left for good is retired."""
         for host in self.world.hosts:
             if not host.starts:
-                self.truth.joined_s[host.name] = self.world.loop.time()
+                self._expect(host)
         await super().heal()
         await asyncio.gather(*(self._retire(host) for host in self.world.hosts if host.is_gone and host.agent_id))
 
