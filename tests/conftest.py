@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import logging
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from elf.agents.host.allocation import loading
 from tests.scheduling import Files, shares_spark
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=2_000)
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Look for no garbage among modules and tests, now or later: all of these stay."""
+    with loading():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

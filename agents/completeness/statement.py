@@ -74,9 +74,17 @@ def stated(
     return completeness | {name: value for name, value in rare.items() if value}
 
 
-def of_side(known: Json, gaps: int, side: str, term: int) -> Json:
-    """Say how complete a result of one side of a split job is: partial, whatever it holds."""
-    return known | {"status": "partial", "side": side, "term": term, "gaps": known["gaps"] + gaps}
+def of_side(known: Json, gaps: int, side: str, term: int, *, is_open: bool) -> Json:
+    """Say how complete a result of one side of a split job is: partial, whatever it holds.
+
+    While its window is open there is nobody to name yet who lacks anything, as with a result of the job's own master.
+    """
+    return known | {
+        "status": "open" if is_open else "partial",
+        "side": side,
+        "term": term,
+        "gaps": known["gaps"] + gaps,
+    }
 
 
 def joined(parts: Sequence[Json]) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -11,13 +12,15 @@ from msgspec import inspect
 #: What fields with rules beyond their type accept: addresses, names of agents, keys, types of columns.
 WORDS = ["127.0.0.1:5", "[2001:db8::1]:4250", "10.0.0.1:65535", "web-1", "job/shop/top", "BIGINT", "é", "x"]
 _TRIES = 200
+#: Reading annotations costs more than all draws.
+_type_info = functools.cache(inspect.type_info)
 
 
 def draw(kind: Any, rng: random.Random) -> Any:
     """Return a random instance of a type that its own decoder accepts."""
     for _ in range(_TRIES):
         try:
-            value = _draw(inspect.type_info(kind), rng)
+            value = _draw(_type_info(kind), rng)
             return msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=kind)
         except (ValueError, msgspec.ValidationError):
             continue
@@ -26,7 +29,7 @@ def draw(kind: Any, rng: random.Random) -> Any:
 
 def kinds(union: Any) -> list[Any]:
     """Return the members of a union of messages."""
-    info = inspect.type_info(union)
+    info = _type_info(union)
     assert isinstance(info, inspect.UnionType)
     return [member.cls for member in info.types if isinstance(member, inspect.StructType)]
 

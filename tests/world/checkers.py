@@ -48,21 +48,26 @@ def _excess(job: JobPlan, answer: Answer, events: Sequence[Event]) -> Iterator[s
 
 def check_labels(truth: Truth) -> list[str]:
     """Check that no label claims too much."""
-    wrong = [why for job, _, events, seen in truth.by_window() for each in seen for why in _claimed(job, each, events)]
+    wrong = [
+        why for job, _, events, seen in truth.by_window() for each in seen for why in _claimed(truth, job, each, events)
+    ]
     return wrong[:SENTENCES_MAX]
 
 
-def _claimed(job: JobPlan, answer: Answer, events: Sequence[Event]) -> Iterator[str]:
+def _claimed(truth: Truth, job: JobPlan, answer: Answer, events: Sequence[Event]) -> Iterator[str]:
     if answer.status == "open":
         return
     reasons = bool(answer.missing or answer.gaps or answer.void)
     if answer.status in COMPLETE and reasons:
         yield f"{answer}: complete, although it says what is missing"
-    if answer.status not in COMPLETE and not reasons:
+    # One side's may lack nothing, which nobody there can know.
+    if answer.status not in (*COMPLETE, "partial") and not reasons:
         yield f"{answer}: incomplete, and it does not say what is missing"
     if answer.gaps or answer.void:
         return  # these do not say whose
     for event in _lacking(answer, events):
+        if truth.is_unexpected(event, job):
+            continue
         if event.is_due(job) and event.host not in answer.missing and (event.acked_s or 0.0) <= answer.answered_s:
             yield f"{answer}: event {event.number} of {event.host}, acknowledged at {event.acked_s:.2f} s, is not in it"
 
@@ -77,7 +82,8 @@ def check_revisions(truth: Truth) -> list[str]:
     for _, _, _, seen in truth.by_window():
         first: dict[int, Answer] = {}
         for answer in seen:
-            if answer.status == "open":
+            # Each side of a split counts its own revisions.
+            if answer.status in ("open", "partial"):
                 continue
             same = first.setdefault(answer.revision, answer)
             if (same.rows, same.version) != (answer.rows, answer.version):
@@ -99,19 +105,22 @@ def check_end(truth: Truth) -> list[str]:
     for job, start_ms, events, seen in truth.by_window():
         if not events:
             continue
-        if not seen or seen[-1].status == "open":
+        if seen and seen[-1].status == "partial":
+            wrong.append(f"{seen[-1]}: one side's, although the network is whole")
+        elif not seen or seen[-1].status == "open":
             wrong.append(f"{job.name} [{start_ms}): it was never closed")
             continue
         last, began_s = seen[-1], truth.published_s[job.name] + SPREAD_S
-        is_whole = all(event.pushed_s > began_s for event in events)
+        is_whole = all(event.pushed_s > began_s for event in events) and not truth.is_joined_in(job, start_ms)
         if last.status not in COMPLETE and not truth.doubtful and not job.drops and is_whole:
             wrong.append(f"{last}: this is how it ended, although no disk was lost and no clock set")
         for event in _lacking(last, events):
-            if truth.is_beyond_labels(event, job):
+            if truth.is_beyond_labels(event, job) or (event.host in truth.gone and truth.is_given_up(event, job)):
                 continue
             named = event.host in last.missing or last.gaps or last.void
             # A new agent takes up its jobs one after the other, and reads its lines for those that it has.
             excused = event.lost or job.drops or event.pushed_s <= began_s or event.host in truth.lost_ms
+            excused = excused or truth.is_unexpected(event, job)
             if not (named and excused):
                 wrong.append(f"{last}: event {event.number} of {event.host} is not in it, and this is how it ended")
     return wrong[:SENTENCES_MAX]

@@ -76,7 +76,7 @@ class Faults:
             host.disk.is_full, host.slow_s = False, 0.0
             if host.off_ms:
                 host.set_clock(0)
-        await asyncio.gather(*(self._bring_back(host) for host in self.world.hosts))
+        await asyncio.gather(*(self._bring_back(host) for host in self.world.hosts if not host.is_gone))
 
     # ---- one fault each; returns whether it came
 
@@ -191,8 +191,9 @@ class Faults:
         return self.rng.choice(leaders) if leaders else None
 
     def _may_fall(self) -> bool:
-        down = sum(host.service is None for host in self.world.hosts)
-        return 2 * (down + 1) <= len(self.world.hosts)
+        there = [host for host in self.world.hosts if host.starts and not host.is_gone]
+        down = sum(host.service is None for host in there)
+        return 2 * (down + 1) <= len(there)
 
     def _fell(self, host: Host | None, fall: Callable[[Host], None]) -> bool:
         if host is None or not self._may_fall():
@@ -207,7 +208,7 @@ class Faults:
 
     async def _bring_back(self, host: Host) -> None:
         """Start an agent, again and again if it falls meanwhile or its disk does not let it."""
-        while host.life is None:
+        while host.life is None and not host.is_gone:
             try:
                 await host.start()
             except (ElfError, OSError, sqlite3.Error, UnansweredError):

@@ -1,4 +1,4 @@
-"""`scripts/simulate agents|leadership`: seeds of the World. A line for each; exit code 1 if one failed."""
+"""`scripts/simulate agents|members|leadership`: seeds of the World. A line for each; exit code 1 if one failed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from tests.world.leadership import play_chain
 from tests.world.trials import Options, Run, play
 
+#: Agents of `members` that come later.
+COMERS = 2
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns 1 if anything failed."""
@@ -18,7 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         allow_abbrev=False, prog="scripts/simulate", description=__doc__.partition("\n")[0]
     )
     parser.add_argument(
-        "scenario", nargs="?", choices=("agents", "leadership"), default="agents", help="what happens; default: agents"
+        "scenario",
+        nargs="?",
+        choices=("agents", "members", "leadership"),
+        default="agents",
+        help="what happens; default: agents",
     )
     parser.add_argument("--seeds", default="1", metavar="A-B", help="seeds to run, A or A-B; default: 1")
     parser.add_argument("--agents", type=int, default=5, help="how many agents; default: 5; leadership: 7 always")
@@ -32,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     course = functools.partial(play, agents=chosen.agents, options=Options(seconds=chosen.seconds, faults=kinds))
     if chosen.scenario == "leadership":
         course = functools.partial(play_chain, seconds=chosen.seconds)
+    elif chosen.scenario == "members":
+        options = Options(seconds=chosen.seconds, faults=kinds, comers=COMERS)
+        course = functools.partial(play, agents=chosen.agents + COMERS, options=options)
     one = functools.partial(_one, course)
     failed = 0
     if chosen.processes > 1 and len(seeds) > 1:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from elf.overlay.sim.machines import EPOCH_MS
 from tests.world import checkers
 from tests.world.truth import PUSHED, Answer, Event, JobPlan, Known, Truth
 
@@ -71,6 +72,56 @@ def test_what_a_disk_took_with_it_is_named() -> None:
     assert checkers.check_all(truth) == []
 
 
+def came_late() -> Truth:
+    """The second agent came while the window was open, and was expected only after it had counted something."""
+    truth = right()
+    # Windows here are of another epoch than the World's.
+    truth.joined_s, truth.enrolled_s = {"web1": 11.0 - EPOCH_MS / 1_000}, {("each", 0, "web1"): 11.95}
+    truth.answers = [answer({0: ("web0", 1)})]
+    return truth
+
+
+def test_an_agent_that_comes_is_missed_since_it_is_expected() -> None:
+    truth = came_late()
+    assert checkers.check_labels(truth) == []
+    assert "event 1 of web1 is not in it" in checkers.check_end(truth)[0], "it has to be counted or named in the end"
+    truth.enrolled_s["each", 0, "web1"] = 11.5
+    assert "event 1 of web1, acknowledged" in checkers.check_labels(truth)[0]
+    truth.enrolled_s.clear()
+    truth.answers[-1] = answer({0: ("web0", 1)}, status="final_incomplete", missing=("web1",))
+    assert checkers.check_all(truth) == []
+
+
+def retired(since_ms: int | None) -> Truth:
+    """The second agent is taken out of service, and a window closes without it."""
+    truth = right()
+    truth.gone.add("web1")
+    truth.retire("web1", [{"job": "world/each", "missing_since_ms": since_ms}])
+    truth.answers = [answer({0: ("web0", 1)})]
+    return truth
+
+
+@pytest.mark.parametrize("since_ms", [11_000, None])
+def test_what_an_operator_was_told_is_missing_may_be(since_ms: int | None) -> None:
+    truth = retired(since_ms)
+    assert checkers.check_all(truth) == []
+    truth.enrolled_s["each", 0, "web1"] = 11.5
+    assert "event 1 of web1, acknowledged" in checkers.check_labels(truth)[0], "it was back"
+
+
+def test_an_agent_that_was_retired_is_counted_as_far_as_its_operator_was_told() -> None:
+    truth = retired(12_000)
+    assert "event 1 of web1, acknowledged" in checkers.check_labels(truth)[0]
+    assert "event 1 of web1 is not in it" in checkers.check_end(truth)[0]
+
+
+def test_an_agent_that_was_retired_and_came_back_brings_everything_in_the_end() -> None:
+    truth = retired(11_000)
+    truth.gone.clear()
+    assert checkers.check_labels(truth) == []
+    assert "event 1 of web1 is not in it" in checkers.check_end(truth)[0]
+
+
 def last(**changed: object) -> Callable[[Truth], None]:
     """Change the last answer."""
 
@@ -113,6 +164,7 @@ BOTH = {0: ("web0", 1), 1: ("web1", 1)}
         (checkers.check_revisions, last(revision=0, rows={0: ("web0", 1)}, version=2), "other rows than"),
         (checkers.check_revisions, fall_back, "its revision has fallen"),
         (checkers.check_end, last(status="open"), "never closed"),
+        (checkers.check_end, last(status="partial"), "although the network is whole"),
         (checkers.check_end, add_event, "never closed"),
         (checkers.check_end, last(rows={0: ("web0", 1)}), "event 1 of web1 is not in it"),
         (checkers.check_end, last(status="final_incomplete", gaps=1), "no disk was lost"),

@@ -12,7 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.agents.archive.archived import read_archive
 from tests.world.checkers import check_all, check_archive, check_end
@@ -20,6 +20,7 @@ from tests.world.disk import is_disk_full
 from tests.world.faults import Faults
 from tests.world.files import folder_of, numbered_files
 from tests.world.loop import WorldLoop
+from tests.world.members import Members
 from tests.world.truth import LOGGED, PUSHED, JobPlan, Truth
 from tests.world.work import Work
 from tests.world.world import Host, World
@@ -75,6 +76,8 @@ class Options:
     seconds: float = 40.0
     faults: tuple[str, ...] | None = None
     jobs: tuple[JobPlan, ...] = ()
+    #: So many of the hosts come later; with any, others leave, too, and masters are moved.
+    comers: int = 0
 
 
 def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
@@ -86,6 +89,12 @@ def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
         JobPlan(name="each", source=source, size_ms=2_000, leap_after_ms=leap_after_ms),
         JobPlan(name="other", source=others, size_ms=5_000, straggler=straggler, trees=trees),
     )
+
+
+def drawn_jobs_of_members(rng: random.Random) -> tuple[JobPlan, ...]:
+    """Draw two jobs, of which one may be answered for by each side of a network that is split."""
+    each, other = drawn_jobs(rng)
+    return replace(each, availability=rng.choice(("exact", "partial"))), other
 
 
 def play(seed: int, agents: int = 5, options: Options | None = None) -> Run:
@@ -126,15 +135,16 @@ async def _play(world: World, run: Run, options: Options) -> None:
     rng = random.Random(world.rng.getrandbits(64))
     truth = Truth()
     work = Work(world, truth, rng.getrandbits(64))
-    storm = Faults(world, truth, rng.getrandbits(64), options.faults)
+    storm = (Members if options.comers else Faults)(world, truth, rng.getrandbits(64), options.faults)
     for host in world.hosts:
         host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
         host.is_archived = rng.random() < ARCHIVED_SHARE
-    await world.start()
-    await meet(world, world.hosts)
+    first = world.hosts[: len(world.hosts) - options.comers]
+    await asyncio.gather(*(host.start() for host in first))
+    await meet(world, first)
     work.begin()
-    for job in options.jobs or drawn_jobs(rng):
-        await work.publish(rng.choice(world.hosts), job)
+    for job in options.jobs or (drawn_jobs_of_members(rng) if options.comers else drawn_jobs(rng)):
+        await work.publish(rng.choice(first), job)
     await storm.rage(options.seconds)
     await storm.heal()
     await work.rest()
@@ -142,7 +152,7 @@ async def _play(world: World, run: Run, options: Options) -> None:
     await work.end()
     run.failures += check_all(truth)
     for host in world.hosts:
-        if host.is_archived and not run.failures:
+        if host.is_archived and not host.is_gone and not run.failures:
             await host.stop()
             for source in (PUSHED, LOGGED):
                 archived = read_archive(host.folder / "archive", source)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from elf.overlay.sim.machines import EPOCH_MS
+
+#: Clocks that nobody set differ by less than this.
+SKEWED_MS = 1_000
 #: What is pushed, and what is logged; every agent has both.
 PUSHED, LOGGED = "clicks", "lines"
 #: Labels that say that nothing is missing.
@@ -46,6 +52,7 @@ class JobPlan:
     leap_after_ms: int = 3_000
     straggler: str = "late"
     trees: int = 1
+    availability: str = "exact"
 
     @property
     def text(self) -> str:
@@ -61,6 +68,7 @@ lateness = "{self.lateness_ms} ms"
 leap_after = "{self.leap_after_ms} ms"
 straggler = "{self.straggler}"
 trees = {self.trees}
+availability = "{self.availability}"
 """
 
     @property
@@ -129,6 +137,14 @@ class Truth:
     lost_ms: dict[str, int] = field(default_factory=dict)
     #: Hosts whose disk was lost or whose clock was set, which labels tell by names and gaps for good.
     doubtful: set[str] = field(default_factory=set)
+    #: Host -> when somebody began to start its first agent, of those that came while jobs ran.
+    joined_s: dict[str, float] = field(default_factory=dict)
+    #: Job, part and host -> when a master was first seen to expect the host's agent.
+    enrolled_s: dict[tuple[str, int, str], float] = field(default_factory=dict)
+    #: Hosts that were taken out of service for good.
+    gone: set[str] = field(default_factory=set)
+    #: Host and job -> since which event time its data is missing, as whoever retired it was told; None: always.
+    retired_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
 
     def push(self, source: str, host: str, ts_ms: int, now_s: float) -> Event:
         """Make the next event."""
@@ -143,6 +159,47 @@ class Truth:
         for event in self.events.values():
             if event.host == host and event.source == PUSHED:
                 event.lost = True
+
+    def retire(self, host: str, told: Sequence[Mapping[str, Any]]) -> None:
+        """Masters say since when an agent's data is missing, which they expect no more and will not name."""
+        self.doubtful.add(host)
+        for each in told:
+            key = host, each["job"].partition("/")[2]
+            since_ms = each["missing_since_ms"]
+            known_ms = self.retired_ms.get(key, since_ms)
+            self.retired_ms[key] = None if None in (since_ms, known_ms) else min(since_ms, known_ms)
+        # Until it is seen again, if it comes back.
+        self.enrolled_s = {key: at_s for key, at_s in self.enrolled_s.items() if key[2] != host}
+
+    def is_given_up(self, event: Event, job: JobPlan) -> bool:
+        """Tell whether an operator was told that what is missing may be, no more named: its agent was retired.
+
+        What came late for its interval may be without a word: nobody knows of it.
+        """
+        if (event.host, job.name) not in self.retired_ms:
+            return False
+        since_ms = self.retired_ms[event.host, job.name]
+        return since_ms is None or since_ms <= event.ts_ms or not event.is_due(job)
+
+    def is_unexpected(self, event: Event, job: JobPlan) -> bool:
+        """Tell whether no label needs to name an event's agent: it had just come, or is retired."""
+        if event.pushed_s > self.expected_s(job, event.host):
+            return False
+        return event.host in self.joined_s or self.is_given_up(event, job)
+
+    def expected_s(self, job: JobPlan, host: str) -> float:
+        """Return since when all masters of a job expect a host's agent; 0 where it was there first, and stayed."""
+        if host not in self.joined_s and (host, job.name) not in self.retired_ms:
+            return 0.0
+        return max(self.enrolled_s.get((job.name, part, host), math.inf) for part in range(job.trees))
+
+    def is_joined_in(self, job: JobPlan, start_ms: int) -> bool:
+        """Tell whether an agent came while a window was open, of which it then has not all."""
+        return any(
+            start_ms - SKEWED_MS < EPOCH_MS + 1_000 * self.expected_s(job, host)
+            and EPOCH_MS + 1_000 * came_s < start_ms + job.size_ms + job.lateness_ms + SKEWED_MS
+            for host, came_s in self.joined_s.items()
+        )
 
     def is_beyond_labels(self, event: Event, job: JobPlan) -> bool:
         """Tell whether a late event of a host that lost its disk may be missing without a word.

@@ -9,16 +9,16 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.http.agent_service import Service
+from elf.agents.jobs.parts import Part
 from elf.agents.publications.change import Wanted
 from elf.overlay.errors import OverlayError
-from elf.overlay.ids import app_id
 from tests.world.truth import LOGGED, PUSHED, Answer, Event, JobPlan, Known, Truth
 from tests.world.world import Host, UnansweredError, World
 
@@ -88,6 +88,8 @@ class Work:
     async def _push_always(self, host: Host) -> None:
         while True:
             await asyncio.sleep(self._rng.expovariate(1 / PUSH_S))
+            if not host.starts or host.is_gone:
+                continue
             is_logged = self._rng.random() < LOGGED_SHARE
             if not is_logged and host.service is None:
                 continue
@@ -228,10 +230,13 @@ class Work:
 
     def _note(self, host: Host, job: JobPlan, part: int) -> None:
         agent = host.agent
-        app = app_id(job.name, "world")
+        app = Part("world", job.name, part).app
         record = agent.catalogue.job(app) if agent is not None else None
         if agent is None or record is None:
             return
+        copy = agent.copies.get(app)
+        if copy is not None and copy.leads:
+            self._note_roster(job, part, copy.master.state.rollup.roster.keys() - copy.master.state.retiring)
         view = agent.node.groups.view(record.tree)
         versions = {each.number: msgspec.json.encode(each).hex() for each in record.history}
         leader = view.leader if view is not None and view.leader else None
@@ -239,6 +244,11 @@ class Work:
         self.truth.known.append(
             Known(host.name, self.world.loop.time(), job.name, record.instance, versions, term, leader)
         )
+
+    def _note_roster(self, job: JobPlan, part: int, roster: Collection[str]) -> None:
+        for host in self.world.up():
+            if host.agent is not None and host.agent.agent_id in roster:
+                self.truth.enrolled_s.setdefault((job.name, part, host.name), self.world.loop.time())
 
 
 def _lines(events: Sequence[Event]) -> bytes:

@@ -85,6 +85,10 @@ class Host:
         self.service: Service | None = None
         self.is_paused = False
         self.starts = self.disks_lost = 0
+        #: Taken out of service for good.
+        self.is_gone = False
+        #: Of an agent that is to be retired: who that is.
+        self.agent_id = ""
 
     @property
     def address(self) -> tuple[str, int]:

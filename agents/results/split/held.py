@@ -1,7 +1,8 @@
 """One job's provisional master: what it answers from, and how its results are labelled.
 
-Every result is `partial`, whatever it holds: a window that the job's own master closed may have been revised since on
-the other side. `side` and `term` name who answers, and in which term of the root group; OVERLAY 6.5.
+Every result of a window that is closed is `partial`, whatever it holds: one that the job's own master closed may have
+been revised since on the other side. `side` and `term` name who answers, and in which term of the root group; OVERLAY
+6.5.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class Provisional(Answerer):
     def rendered(self, result: Result) -> Json:
         """Return a result as the API has it: one side's, and who answers for it."""
         body = rendered(self.job.definition.key, result, self._address)
-        body["completeness"] = of_side(body["completeness"], self._lacks(body["window"]), self._name, self._term)
+        known, window = body["completeness"], body["window"]
+        is_open = window is not None and known["status"] == "open"
+        body["completeness"] = of_side(known, self._lacks(window), self._name, self._term, is_open=is_open)
         return body
 
     def _lacks(self, window: Json | None) -> bool:

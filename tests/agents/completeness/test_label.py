@@ -88,8 +88,9 @@ def test_only_what_is_closed_and_lacks_nothing_is_final(label: Label, gaps: int,
     assert told.get("mistyped", {}) == dict(label.mistyped)
     assert told.get("causes", []) == ["lines"] * bool(label.misread) + ["types"] * bool(label.mistyped)
     assert told.get("rejected_of", 0) == (label.lines if label.rejected else 0)
-    side = of_side(told, 1, "a", 7)
-    assert (side["status"], side["gaps"], side["side"], side["term"]) == ("partial", told["gaps"] + 1, "a", 7)
+    side = of_side(told, 1, "a", 7, is_open=not closed)
+    status = "partial" if closed else "open"
+    assert (side["status"], side["gaps"], side["side"], side["term"]) == (status, told["gaps"] + 1, "a", 7)
 
 
 @given(st.lists(labels(), min_size=1, max_size=4))

@@ -290,6 +290,7 @@ def test_a_job_retains_its_windows_for_as_long_as_they_are() -> None:
         plan_of(PROMOTION, Options(retain_ms=299_999))
 
 
+@pytest.mark.usefixtures("fresh_plans")
 def test_one_plan_serves_all_who_have_the_same_definition_and_goes_with_the_last() -> None:
     definition = Definition(name="one", creator="shop", source="clicks", query=PROMOTION)
     plan = compile_job(definition, COLUMNS)
@@ -313,6 +314,7 @@ def test_the_syntax_of_a_plan_can_be_had_again() -> None:
     assert [str(call).lower() for call in syntax.calls.values()] == ["sum(status)", "max(status)"]
 
 
+@pytest.mark.usefixtures("fresh_plans")
 def test_a_plan_makes_what_it_computes_again_when_it_is_used_half_by_half() -> None:
     plan = plan_of(PROMOTION)
     assert plan._halves.map is None and plan._halves.result is None

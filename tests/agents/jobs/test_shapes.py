@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import polars as pl
+import pytest
 
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
@@ -35,6 +36,7 @@ def test_what_is_counted_makes_another_shape() -> None:
         assert plan.reduce(events).drop(INTERVAL).rows() == [("a", count)]
 
 
+@pytest.mark.usefixtures("fresh_plans")
 def test_a_shape_goes_with_its_last_plan() -> None:
     plan = plan_of("brief", "SELECT max(n) AS most, min(n) AS least FROM s")
     shape = weakref.ref(plan._shape)

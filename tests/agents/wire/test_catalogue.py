@@ -67,6 +67,7 @@ def test_another_publication_has_another_tree_near_the_job_and_takes_the_place_o
     assert catalogue.job_of_tree(JOB.tree) is None
 
 
+@pytest.mark.usefixtures("fresh_plans")
 def test_versions_are_kept_of_jobs_that_somebody_asked_for() -> None:
     catalogue = Catalogue()
     catalogue.learn(JOB)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.cbt import BufferTree, PaoSchema, decode, encode
 from elf.cbt.aggregates import AggregateOverflow, aggregate
 from elf.cbt.aggregates.contract import Aggregate
 from elf.cbt.folding import nothing
@@ -46,10 +47,23 @@ def close(one: Any, other: Any) -> bool:
 @every_case
 @few
 @given(st.data())
-def test_finish_of_merged_parts_is_the_aggregate_of_the_whole(case: Case, data: st.DataObject) -> None:
-    parts = data.draw(parts_of(case))
+def test_laws(case: Case, data: st.DataObject) -> None:
+    """Drawing rows takes longer than all laws together, so that each example is held to every one."""
     schema = single(case.aggregate)
+    parts = data.draw(parts_of(case))
     frames = [made(schema, raw(part, case.aggregate.dtype)) for part in parts]
+    check_finish_of_merged_parts_is_the_aggregate_of_the_whole(case, schema, parts, frames)
+    check_merge_is_commutative_and_associative(case, schema, frames)
+    check_merging_with_nothing_changes_nothing(case, schema, frames[0])
+    check_the_kernel_merges_as_the_reference(case, schema, frames)
+    if case.aggregate.invertible:
+        check_what_is_merged_in_can_be_taken_out(schema, frames)
+        check_the_difference_of_trees_answers_as_what_came_between(case, schema, frames)
+
+
+def check_finish_of_merged_parts_is_the_aggregate_of_the_whole(
+    case: Case, schema: Schema, parts: list[Rows], frames: list[pl.DataFrame]
+) -> None:
     got = answers(merged(frames, schema), schema)
     whole = [row for part in parts for row in part]
     direct = answers(made(schema, raw(whole, case.aggregate.dtype)), schema)
@@ -63,12 +77,8 @@ def test_finish_of_merged_parts_is_the_aggregate_of_the_whole(case: Case, data: 
         assert close(direct[key], meant), (direct[key], meant, values)
 
 
-@every_case
-@few
-@given(st.data())
-def test_merge_is_commutative_and_associative(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    a, b, c = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+def check_merge_is_commutative_and_associative(case: Case, schema: Schema, frames: list[pl.DataFrame]) -> None:
+    a, b, c = frames
     assert_same_rows(merged([a, b], schema), merged([b, a], schema), schema)
     left = merged([merged([a, b], schema), c], schema)
     right = merged([a, merged([b, c], schema)], schema)
@@ -79,35 +89,57 @@ def test_merge_is_commutative_and_associative(case: Case, data: st.DataObject) -
         assert all(close(value, other[key]) for key, value in one.items())
 
 
-@every_case
-@few
-@given(st.data())
-def test_merging_with_nothing_changes_nothing(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    paos = made(schema, raw(data.draw(parts_of(case))[0], case.aggregate.dtype))
+def check_merging_with_nothing_changes_nothing(case: Case, schema: Schema, paos: pl.DataFrame) -> None:
     row = nothing(Schema((), schema.aggregates)).select(list(case.aggregate.states("a")))
     empty = paos.select(INTERVAL, "k", *schema.slots).join(row, how="cross").select(list(schema.columns))
     assert_same_rows(merged([paos, empty], schema), paos, schema)
     assert_same_rows(merged([empty, paos], schema), paos, schema)
 
 
-invertible = [case for case in CASES if case.aggregate.invertible]
-
-
-@pytest.mark.parametrize("case", invertible, ids=lambda case: case.label)
-@few
-@given(st.data())
-def test_what_is_merged_in_can_be_taken_out(case: Case, data: st.DataObject) -> None:
-    schema = single(case.aggregate)
-    a, b, _ = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+def check_what_is_merged_in_can_be_taken_out(schema: Schema, frames: list[pl.DataFrame]) -> None:
+    a, b, _ = frames
     rest = merged([merged([a, b], schema), negated(b, schema)], schema)
     meant = answers(a, schema)
     left = answers(rest, schema)
     assert all(close(left[key], value) for key, value in meant.items())
 
 
+def check_the_kernel_merges_as_the_reference(case: Case, reference: Schema, frames: list[pl.DataFrame]) -> None:
+    schema = PaoSchema(reference.keys, reference.aggregates)
+    tree = BufferTree(schema)
+    for frame in frames:
+        tree.insert(decode(encode(frame), schema))
+    meant = merged(frames, reference)
+    for got in (tree.snapshot(), schema.merge(frames)):
+        if case.exact:
+            assert_same_rows(got, meant, reference)
+        else:
+            one, other = answers(got, reference), answers(meant, reference)
+            assert all(close(value, other[key]) for key, value in one.items())
+    tree.close()
+
+
+def check_the_difference_of_trees_answers_as_what_came_between(
+    case: Case, reference: Schema, frames: list[pl.DataFrame]
+) -> None:
+    schema = PaoSchema(reference.keys, reference.aggregates)
+    before, between, _ = frames
+    earlier, later = BufferTree(schema), BufferTree(schema)
+    earlier.insert(before)
+    later.insert(pl.concat([before, between]))
+    got = answers(pl.concat([schema.empty(), *later.difference(earlier)]), reference)
+    meant = answers(between, reference)
+    # A key is left out if nothing is left of it that any aggregate counts.
+    nothing_of_it = case.meaning([])
+    assert all(close(got.get(key, nothing_of_it), value) for key, value in meant.items())
+    assert all(close(value, nothing_of_it) for key, value in got.items() if key not in meant)
+    earlier.close()
+    later.close()
+
+
 def test_which_can_be_taken_out() -> None:
-    kinds = {f"{case.aggregate.kind} {case.aggregate.dtype}" for case in invertible}
+    invertible = [case.aggregate for case in CASES if case.aggregate.invertible]
+    kinds = {f"{each.kind} {each.dtype}" for each in invertible}
     assert {"count Int64", "sum Int64", "avg Int64", "count_distinct String", "top_k String"} <= kinds
     assert not {"sum Float64", "min Int64", "var_pop Float64", "first_by"} & kinds
 

@@ -184,7 +184,7 @@ NEEDED = [
     (without_m1, STORM, 11),
     (without_m2, STORM, 3),
     (without_m3_at_the_log, STORM, 0),
-    (without_m3_at_members, HASTE, 2),
+    (without_m3_at_members, HASTE, 45),
     (without_m4, STORM, 0),
     (without_m4_at_the_root, STORM, 0),
     (without_m5, STORM, 0),

@@ -172,6 +172,9 @@ async def test_who_is_left_answers_for_its_side_until_the_others_are_back(tmp_pa
         own = last.copies.get(APP)
         assert own is not None
         assert (own.master.windows.through_ms or 0) < seen["window"]["end_ms"], "nothing was committed"
+        ahead_ms = seen["window"]["end_ms"] + 60 * SIZE_MS
+        coming = await latest(sold, f"{ahead_ms}/{ahead_ms + SIZE_MS}")
+        assert (coming["completeness"]["status"], coming["completeness"]["side"]) == ("open", name)
         await sold.bring_back()
         window = f"{seen['window']['start_ms']}/{seen['window']['end_ms']}"
         final = await until(
