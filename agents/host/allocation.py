@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Iterator, Mapping
 
-#: What Polars' own allocator, jemalloc, is told, unless the environment tells it something already.
+#: What Polars' own allocator, jemalloc, is told; what the environment tells it already comes behind that, and counts.
 _JEMALLOC, _SHARED = "_RJEM_MALLOC_CONF", "narenas:1,tcache:false"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
@@ -42,7 +42,8 @@ def share_freed_memory() -> bool:
     size at hand: 1.1 MB of an agent with forty jobs at rest. For the whole process, as far as threads begin later:
     call it before anything is imported that starts some, and before Polars is.
     """
-    os.environ.setdefault(_JEMALLOC, _SHARED)
+    # Polars itself tells it some things that way, so whoever is started by a process that has Polars finds them there.
+    os.environ[_JEMALLOC] = ",".join(filter(None, (_SHARED, os.environ.get(_JEMALLOC))))
     return _set({_M_ARENA_MAX: 1})
 
 

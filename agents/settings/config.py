@@ -229,7 +229,7 @@ class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     enabled: bool = True
     #: Folder; empty: `archive` below the agent's data folder.
     path: str = ""
-    #: Events held in memory at most, and no more than some 16 MiB of them; files become visible with each checkpoint.
+    #: Events held in memory at most, and no more than some 8 MiB of them; files become visible with each checkpoint.
     rows_max: int = 500_000
     #: How long after it was written an event is kept, as a duration; "" keeps it as long as there is room.
     retain: str = "30d"

@@ -92,7 +92,8 @@ share_freed_memory()
 os.environ["_RJEM_MALLOC_CONF"] += ",stats_print:true"
 import polars
 """
-    for told, arenas in (({}, 1), ({"_RJEM_MALLOC_CONF": "narenas:3"}, 3)):
+    of_polars = "dirty_decay_ms:500,muzzy_decay_ms:1000"
+    for told, arenas in (({}, 1), ({"_RJEM_MALLOC_CONF": "narenas:3"}, 3), ({"_RJEM_MALLOC_CONF": of_polars}, 1)):
         others = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
         run = subprocess.run(
             [sys.executable, "-c", program], env=others | told, check=True, timeout=60, capture_output=True, text=True
