@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from elf.agents.errors import ConfigError
 from elf.agents.http.agent_service import Service
+from elf.agents.http.body_budget import BUDGET, BodyBudget, hold_bodies
 from elf.agents.http.callers import Callers
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
 from elf.agents.http.problems import answer_with_problems
@@ -46,12 +47,18 @@ def make_app(
         request_bytes_max: largest request body, before and after decompression.
     """
     app = web.Application(
-        middlewares=[answer_with_problems, require_token(token, callers) if token else require_local_host, _admit],
+        middlewares=[
+            answer_with_problems,
+            require_token(token, callers) if token else require_local_host,
+            _admit,
+            hold_bodies,
+        ],
         client_max_size=request_bytes_max,
         # Bodies are decompressed by `elf.agents.http.bodies`, which also bounds the ratio.
         handler_args={"auto_decompress": False},
     )
     app[SERVICE] = service
+    app[BUDGET] = BodyBudget()
     streams: set[asyncio.Task[Any]] = set()
     app[STREAMS] = streams
     app.add_routes(ROUTES)

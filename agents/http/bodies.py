@@ -12,6 +12,7 @@ import zlib
 import msgspec
 from aiohttp import web
 
+from elf.agents.http.body_budget import BODY
 from elf.agents.http.problems import RefusedError, problem
 
 #: Logs compress about 10 to 40 times; beyond this a body was made to hurt. Deflate can reach 1032.
@@ -39,14 +40,17 @@ async def read_body(request: web.Request) -> bytes:
     """Read the body, decompressed if it says it is gzip.
 
     Raises:
-        RefusedError: too large (413), another encoding (415), or broken gzip (400).
+        RefusedError: too large (413), another encoding (415), broken gzip (400), or what `Body.read` refuses.
     """
-    raw = await request.read()
+    body = request[BODY]
+    raw = await body.read(request)
     match request.headers.get("Content-Encoding", "identity").lower():
         case "identity":
             return raw
         case "gzip" | "x-gzip":
-            return await asyncio.to_thread(gunzip, raw, request.client_max_size)
+            text = await asyncio.to_thread(gunzip, raw, request.client_max_size)
+            body.take(len(text))
+            return text
         case other:
             raise _refused(415, "media-type", f"Content-Encoding {other!r}: send gzip or none")
 
