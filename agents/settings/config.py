@@ -84,10 +84,13 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     #: Columns that are always null, and columns of text whose every value becomes "***" (null where it is no text).
     drop: list[str] = []
     mask: list[str] = []
-    #: Values of secret keys in URLs and cookies (`token=`, `password=`, ...) become "***", in all columns of text.
+    #: Values of secret keys in URLs, cookies and objects (`token=`, `password=`, ...), passwords in URLs and what an
+    #: Authorization header has become "***", in all columns of text, and so do columns of text with such a name.
     redact_queries: bool = True
     #: Secret keys besides those known.
     secret_keys: list[str] = []
+    #: Columns that are called as secrets are (`session`, `user_token`) and stay as they are.
+    keep: list[str] = []
 
     def __post_init__(self) -> None:
         known = ("keep", "prefix", "hash")

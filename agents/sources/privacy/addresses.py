@@ -18,7 +18,13 @@ _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _PLAIN_IPV4 = rf"^{_IPV4}$"
 _IPV4_PORT = rf"^({_IPV4})(?::[0-9]+)?$"
 _PORT = r"^(?:[0-9.]+|\[[^\]]*\]):([0-9]+)$"
-_MAPPED_IPV4 = rf"^(?:::|(?:0{{1,4}}:){{5}})ffff:({_IPV4})$"
+_IPV4_TAIL = rf":({_IPV4})$"
+#: What stands before an IPv4 address that is written as an IPv6 one, in 24 hexadecimal digits: mapped and translated
+#: (RFC 4291, 2765), through NAT64 (RFC 6052), and, unless it is a small number, compatible.
+_EMBEDDING = ("0" * 20 + "ffff", "0" * 16 + "ffff0000", "0064ff9b" + "0" * 16)
+_COMPATIBLE = "0" * 24
+#: 6to4 (RFC 3056): the IPv4 address follows at once.
+_6TO4 = "2002"
 _IPV6_GROUPS = r"^[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*$|^$"
 #: An IPv6 address in full, in hexadecimal digits, rounded up to words of 8 bytes; IPv4 ones are shorter.
 _HASHED_BYTES = 32
@@ -90,8 +96,12 @@ class Anonymiser(msgspec.Struct, frozen=True):
         port = bare.str.extract(_PORT)
         bare = pl.coalesce(bare.str.extract(r"^\[([^\]]*)\](?::[0-9]+)?$"), bare).str.replace("%.*$", "")
         parts = values.to_frame("part").with_columns(bare.alias("part"), port.alias("port"))
-        parts = parts.with_columns(v4=pl.coalesce(part.str.extract(_IPV4_PORT), part.str.extract(_MAPPED_IPV4)))
-        parts = parts.with_columns(v6=pl.when(pl.col("v4").is_null()).then(_ipv6_digits(part)))
+        tail = part.str.extract(_IPV4_TAIL)
+        digits = _ipv6_digits(pl.when(tail.is_not_null()).then(part.str.replace(_IPV4_TAIL, ":0:0")).otherwise(part))
+        parts = parts.with_columns(digits=digits, tail=tail)
+        parts = parts.with_columns(v4=pl.coalesce(part.str.extract(_IPV4_PORT), _embedded_ipv4()))
+        is_v6 = pl.col("v4").is_null() & pl.col("tail").is_null()
+        parts = parts.with_columns(v6=pl.when(is_v6).then("digits"))
         v4, v6 = self._known(parts["v4"], self._ipv4), self._known(parts["v6"], self._ipv6)
         if not with_ports or parts["port"].null_count() == values.len():
             return pl.select(pl.coalesce(v4, v6).alias(values.name)).to_series()
@@ -114,6 +124,21 @@ class Anonymiser(msgspec.Struct, frozen=True):
         # As RFC 5952 writes it: the zeros behind the prefix are more than any within, and take in those before them.
         prefix = pl.concat_str(groups, separator=":").str.replace(r"(?:(?:^|:)0)+$", "")
         return digits.to_frame("digits").select(prefix + "::").to_series()
+
+
+def _embedded_ipv4() -> pl.Expr:
+    """Return the IPv4 address that `digits`, and their `tail` in dots, stand for; null if they are IPv6's own."""
+    digits, before, tail = pl.col("digits"), pl.col("digits").str.slice(0, 24), pl.col("tail")
+    is_compatible = (before == _COMPATIBLE) & (tail.is_not_null() | (digits.str.slice(24, 2) != "00"))
+    last = pl.when(before.is_in(_EMBEDDING) | is_compatible).then(pl.coalesce(tail, _dotted(digits.str.slice(24, 8))))
+    first = pl.when(digits.str.starts_with(_6TO4)).then(_dotted(digits.str.slice(4, 8)))
+    return pl.coalesce(last, first)
+
+
+def _dotted(digits: pl.Expr) -> pl.Expr:
+    """Write 8 hexadecimal digits as an IPv4 address."""
+    octets = [digits.str.slice(at, 2).str.to_integer(base=16).cast(pl.String) for at in range(0, 8, 2)]
+    return pl.concat_str(octets, separator=".")
 
 
 def _ipv6_digits(text: pl.Expr) -> pl.Expr:

@@ -20,12 +20,18 @@ _SHARED_MOST = 2
 Bytes = npt.NDArray[np.uint8]
 
 
-def may_hold(texts: pl.Series, marks: bytes) -> bool:
-    """Tell whether a text may have one of these bytes, which are neither 0 nor parts of longer characters.
+def marks_held(texts: pl.Series, marks: bytes) -> frozenset[int]:
+    """Return which of these bytes a text may have; they are neither 0 nor parts of longer characters.
 
-    False is certain. O(bytes)
+    That a text has none of the others is certain. O(bytes) for each that is not met.
     """
-    return any(bool((part == mark).any()) for part in _parts(texts) for mark in marks)
+    left, held = set(marks), set[int]()
+    for part in _parts(texts):
+        held |= {mark for mark in left if (part == mark).any()}
+        left -= held
+        if not left:
+            break
+    return frozenset(held)
 
 
 def _parts(texts: pl.Series) -> Iterator[Bytes]:

@@ -6,9 +6,7 @@ that are no events yet (rejected lines, messages of failures) are redacted too, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import polars as pl
 
@@ -16,19 +14,9 @@ from elf.agents.language.paths import Step, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.privacy.addresses import Anonymiser
-from elf.agents.sources.privacy.marks import may_hold
+from elf.agents.sources.privacy.secret_values import MASK, SECRET_KEYS, Secrets
 from elf.agents.sources.raw_texts import typed_name
 
-#: Stands for a text that was there.
-MASK = "***"
-#: Keys whose values are secrets, alone or after `-`, `_`, `.` or `[`: `token` means `X-Amz-Security-Token`, too.
-SECRET_KEYS = (
-    *("token", "accesstoken", "authtoken", "csrftoken", "idtoken", "refreshtoken", "sessiontoken", "jwt"),
-    *("secret", "clientsecret", "pass", "passwd", "password", "passphrase", "pwd", "otp", "pin"),
-    *("apikey", "api_key", "api-key", "access_key", "secret_key", "private_key", "accesskey", "secretkey"),
-    *("auth", "authorization", "credential", "credentials", "signature", "sig", "hmac"),
-    *("session", "sessionid", "session_id", "sid", "jsessionid", "phpsessid"),
-)
 # fmt: off
 #: Columns that hold a client's address by custom; `ip_columns` adds to them.
 IP_COLUMNS = frozenset(
@@ -43,6 +31,8 @@ IP_COLUMNS = frozenset(
 # fmt: on
 #: Columns that hold servers' addresses by custom: which of a machine's servers it was, only the port says.
 SERVER_COLUMNS = frozenset(("target", "upstream_addr", "upstream", "server_addr", "backend"))
+#: Columns of access logs, where what a header Authorization has is not looked for: that costs most, and is elsewhere.
+_OF_CLIENTS = frozenset(("user_agent", "referer", "request", "uri", "path", "query", "method", "protocol"))
 #: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.
 _ADDRESS = (
     r"\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
@@ -88,7 +78,8 @@ class Redactor:
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":
             self._addresses = IP_COLUMNS | {_plain(name) for name in (*settings.ip_columns, *addresses)}
-        self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else []
+        keys = (*SECRET_KEYS, *settings.secret_keys) if settings.redact_queries else ()
+        self._secrets = Secrets(keys, frozenset(name.lower() for name in settings.keep))
         #: Whether a text says things that only a parsed event lets us find: such texts are withheld whole.
         self._withholds = bool(self._drop or self._mask or self._addresses)
 
@@ -105,7 +96,7 @@ class Redactor:
 
     def message(self, text: str) -> str:
         """Redact what a failure said, which may quote the line or the event that it failed on."""
-        return "(withheld for privacy)" if self._withholds else self._texts(pl.Series([text]))[0]
+        return "(withheld for privacy)" if self._withholds else self._secrets.masked(pl.Series([text]))[0]
 
     def literals(self, literals: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
         """Return which texts lines must contain for their events to: none that redaction may have put there."""
@@ -118,7 +109,11 @@ class Redactor:
         special = self._drop | self._mask | self._addresses
         clean: set[str] = set()
         for whole, parts in _PARTS.items() if self._derived else ():
-            if whole in events.columns and whole not in clean and not self._has_secrets(events[whole]):
+            if (
+                whole in events.columns
+                and whole not in clean
+                and not self._secrets.has(events[whole], may_authorize=False)
+            ):
                 clean.update((whole, *parts))
         return clean - special
 
@@ -130,17 +125,19 @@ class Redactor:
         path = steps_of(name)
         is_dropped = name in self._drop or _is_related(path, self._dropped_paths)
         is_masked = name in self._mask or _is_related(path, self._masked_paths)
+        is_secret = dtype == pl.String and self._secrets.names(name)
         is_address = _plain(name) in self._addresses or self._is_address(path)
         # An object that holds an address is no address itself.
         if is_dropped or _holds(path, self._address_paths) or (dtype != pl.String and (is_masked or is_address)):
             return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, column.len())
         if dtype != pl.String:
             return None
-        if is_masked:
+        if is_masked or is_secret:
             return pl.select(pl.when(column.is_not_null()).then(pl.lit(MASK)).alias(column.name)).to_series()
         if is_address:
             return self._anonymiser.column(column, with_ports=name in SERVER_COLUMNS)
-        redacted = self._without_addresses(self._texts(column), with_ports=name in SERVER_COLUMNS)
+        texts = self._secrets.masked(column, may_authorize=name not in _OF_CLIENTS)
+        redacted = self._without_addresses(texts, with_ports=name in SERVER_COLUMNS)
         return None if redacted is column else redacted
 
     def _is_address(self, path: Sequence[Step]) -> bool:
@@ -164,25 +161,11 @@ class Redactor:
             return texts
         return texts.zip_with(~found, self._anonymiser.column(texts.set(~found, None), with_ports=with_ports))
 
-    def _texts(self, texts: pl.Series) -> pl.Series:
-        """Mask the values of secret keys; the very same column if there are none."""
-        if not self._has_secrets(texts):
-            return texts
-        for each in self._secrets:
-            texts = texts.str.replace_all(each.pattern, each.instead)
-        return texts
-
-    def _has_secrets(self, texts: pl.Series) -> bool:
-        """Tell whether a text has the value of a secret key; that most columns have none is found out fast."""
-        # Without one of these there is no value; looking into each text takes five times as long.
-        marked = [each for each in self._secrets if may_hold(texts, each.marks)]
-        return any(texts.str.contains(each.pattern).any() for each in marked)
-
     def _line(self, line: bytes) -> bytes:
         if self._withholds:
             return b"(withheld for privacy: %d bytes)" % len(line)
         text = line.decode(errors="replace")
-        redacted: str = self._texts(pl.Series([text]))[0]
+        redacted: str = self._secrets.masked(pl.Series([text]))[0]
         return line if redacted == text else redacted.encode()
 
 
@@ -211,40 +194,6 @@ def _with_relatives(names: Sequence[str]) -> frozenset[str]:
     holders = {whole for whole, parts in _PARTS.items() if given & set(parts)}
     made = {part for whole, parts in _PARTS.items() if whole in given for part in parts}
     return frozenset(given | holders | made)
-
-
-class _Secret(NamedTuple):
-    """A pattern of secrets.
-
-    Attributes:
-        pattern: of a key and its value, the key in group 1.
-        instead: what takes their place.
-        marks: bytes of which each text that fits has one.
-    """
-
-    pattern: str
-    instead: str
-    marks: bytes
-
-
-def _secrets(keys: Sequence[str]) -> list[_Secret]:
-    """Return the patterns of secrets as URLs have them, with a `=`, and as objects have them, with a `:`.
-
-    URLs hold URLs, percent-encoded once or more; JSON may write `&` as a number; texts of objects hold objects as
-    texts. Where a value ends is doubtful then, so it is taken to be longer rather than shorter: to the end, if need be.
-    """
-    percent = "%(?:25)*"
-    begin = rf"(?:^|[?&;#\s\"]|{percent}(?:3f|26|23|3b)|\\+u0026|\\+u003f|\\+[nrt])"
-    before = rf"(?:[a-z0-9_.\-\[\]%]*(?:[_.\-\[]|{percent}5b))?"
-    words = "|".join(re.escape(key.lower()) for key in sorted(set(keys), key=len, reverse=True))
-    key = rf"{before}(?:{words})(?:\]|{percent}5d)?"
-    text, scalar = r'"(?:[^"\\]|\\.)*(?:"|$)', r"[-0-9tf][^\s,}\]]*"
-    return [
-        _Secret(rf"(?i)({begin}{key}(?:=|{percent}3d|\\+u003d))[^&#\s\"]+", "${1}" + MASK, b"=%\\"),
-        _Secret(rf'(?is)("{key}"\s*:\s*)(?:{text}|{scalar})', f'${{1}}"{MASK}"', b'"'),
-        _Secret(rf'(?is)("{key}"\s*:\s*)[\[{{].*$', f'${{1}}"{MASK}"', b'"'),
-        _Secret(rf'(?is)(\\+"{key}\\+"\s*:\s*)[^\s,n}}\]].*$', "${1}" + MASK, b"\\"),
-    ]
 
 
 def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySection) -> list[tuple[str, int, str]]:

@@ -13,6 +13,18 @@ from elf.agents.settings.config import IPV4_PREFIXES, IPV6_PREFIXES
 from elf.agents.sources.privacy.addresses import Anonymiser
 
 KEY = bytes(range(16))
+#: Of IPv6, where IPv4 addresses are, but for small numbers.
+EMBEDDING = [ipaddress.IPv6Network(text) for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
+
+
+def bare(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Take an IPv4 address out of the IPv6 one that it is written as."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.sixtofour is not None:
+        return address.sixtofour
+    is_embedded = int(address) >= 1 << 24 and any(address in network for network in EMBEDDING)
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_embedded else address
 
 
 def test_ports_are_kept_where_they_are_servers() -> None:
@@ -53,7 +65,7 @@ def test_ipv4_prefixes(addresses: list[ipaddress.IPv4Address], prefix: int) -> N
 @settings(max_examples=100, deadline=None)
 @given(st.lists(v6, max_size=10), st.sampled_from(IPV6_PREFIXES))
 def test_ipv6_prefixes_however_they_are_written(addresses: list[ipaddress.IPv6Address], prefix: int) -> None:
-    plain = [address for address in addresses if address.ipv4_mapped is None]
+    plain = [address for address in addresses if bare(address) == address]
     how = Anonymiser(ipv6_prefix=prefix)
     wanted = [network(address, prefix) for address in plain]
     for written in (str, lambda address: address.exploded.upper()):
@@ -66,7 +78,7 @@ def test_ipv6_prefixes_however_they_are_written(addresses: list[ipaddress.IPv6Ad
 @given(st.lists(v4 | v6, min_size=2, max_size=20, unique=True))
 def test_hashes_tell_addresses_apart_and_say_nothing_of_them(addresses: list[ipaddress.IPv4Address]) -> None:
     found = anonymised(Anonymiser(key=KEY), *map(str, addresses))
-    assert len(set(found)) == len({getattr(a, "ipv4_mapped", None) or a for a in addresses})
+    assert len(set(found)) == len({bare(address) for address in addresses})
     assert all(len(each or "") == 16 and set(each or "") <= set("0123456789abcdef") for each in found)
     assert found != anonymised(Anonymiser(key=bytes(16)), *map(str, addresses))
     assert found == anonymised(Anonymiser(key=KEY), *(address.exploded for address in addresses))
@@ -107,3 +119,26 @@ def test_only_what_is_understood_passes(values: list[str]) -> None:
         for each in filter(None, (found or "").split(", ")):
             address = ipaddress.ip_address(each)
             assert network(address, 24 if address.version == 4 else 48) == str(address), value
+
+
+@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["prefix", "hash"])
+@given(address=st.integers(1 << 24, (1 << 32) - 1), upper=st.booleans())
+def test_an_ipv4_address_is_one_whatever_it_wears(key: bytes | None, address: int, upper: bool) -> None:
+    plain = ipaddress.IPv4Address(address)
+    high, low = address >> 16, address & 0xFFFF
+    clothes = [
+        *(f"{before}{plain}" for before in ("::ffff:", "0:0:0:0:0:ffff:", "::ffff:0:", "64:ff9b::", "::")),
+        *(f"{before}{high:x}:{low:x}" for before in ("::ffff:", "::ffff:0:", "64:ff9b::", "::")),
+        f"2002:{high:x}:{low:x}::1",
+        f"2002:{high:04x}:{low:04x}:1:2:3:4:5",
+        f"[::ffff:{plain}]:443",
+        f"::ffff:{plain}%eth0",
+    ]
+    worn = [text.upper() if upper else text for text in clothes]
+    values = pl.Series([str(plain), *worn])
+    assert Anonymiser(key=key).column(values).n_unique() == 1
+
+
+def test_ipv6_addresses_stay_what_they_are() -> None:
+    values = pl.Series(["::1", "::", "2001:db8::1.2.3.4", "::ffff:1:2:3", "2003:1:2:3::"])
+    assert Anonymiser().column(values).to_list() == ["::", "::", None, "::", "2003:1:2::"]

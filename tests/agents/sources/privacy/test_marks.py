@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources.privacy.marks import may_hold
+from elf.agents.sources.privacy.marks import marks_held
 
 #: Long and short texts, and lengths that are bytes looked for.
 texts = st.one_of(
@@ -22,16 +22,16 @@ def test_marks_are_never_missed(values: list[str | None], begin: int, cut: int) 
     apart = pl.concat([whole[:cut], whole[cut:]], rechunk=False)
     for column in (whole, apart, whole[begin:], apart[begin:], whole.gather(range(len(values))[::-1])):
         has = any("=" in value or "%" in value for value in column if value is not None)
-        assert may_hold(column, b"=%") or not has
+        assert marks_held(column, b"=%") or not has
 
 
 def test_a_column_without_marks_is_known_to_have_none() -> None:
     values = ["a" * size for size in (0, 1, 12, 13, 37, 61, 200)]
     for marked, expected in (("", False), ("=", True), ("b" * 12 + "%", True)):
-        assert may_hold(pl.Series([*values, None, marked]), b"=%") == expected
+        assert bool(marks_held(pl.Series([*values, None, marked]), b"=%")) == expected
 
 
 def test_the_text_of_other_columns_does_not_count_where_it_is_much() -> None:
     lines = pl.Series([f"{number} {'=' * 100} a path that is long" for number in range(100)])
     paths = lines.str.extract(r"(a path.*)$")
-    assert not may_hold(paths, b"=%")
+    assert not marks_held(paths, b"=%")

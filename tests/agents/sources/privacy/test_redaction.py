@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.settings.config import PrivacySection
-from elf.agents.sources.privacy.redaction import MASK, SECRET_KEYS, Redactor
+from elf.agents.sources.privacy.redaction import Redactor
+from elf.agents.sources.privacy.secret_values import MASK, SECRET_KEYS
 
 
 def texts(redactor: Redactor, *values: str | None) -> list[str | None]:
@@ -41,6 +42,14 @@ def texts(redactor: Redactor, *values: str | None) -> list[str | None]:
         (r"note\\r\\ntoken\u003Dabc d", r"note\\r\\ntoken\u003D*** d"),
         (r"a\tsid=abc", r"a\tsid=***"),
         (r"C:\design=1", r"C:\design=1"),
+        ("/a?t%6fken=abc&b=1", "/a?t%6fken=***&b=1"),
+        ("/a?api%2Dkey=abc", "/a?api%2Dkey=***"),
+        ("/a?%2570assword=abc", "/a?%2570assword=***"),
+        ("/cb?code=4/0AX4XfWh&state=x", "/cb?code=***&state=x"),
+        ("/shop?code=de&country_code=germany", "/shop?code=de&country_code=germany"),
+        ("https://ann:s3cret@h/?b=1", "https://ann:***@h/?b=1"),
+        ("/a?u=https%3A%2F%2Fann:s3cret@h", "/a?u=https%3A%2F%2Fann:***@h"),
+        ("mailto:ann@h", "mailto:ann@h"),
         (None, None),
     ],
 )
@@ -85,6 +94,41 @@ def test_no_secret_passes(key: str, value: str, before: str) -> None:
     secret = "Zz9" + value
     (found,) = texts(Redactor(PrivacySection()), f"{before}{key}={secret}&end=1")
     assert found == f"{before}{key}={MASK}&end=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Basic YWxpY2U6aHVudGVyMg==", "Basic ***"),
+        ("asked with bearer eyJhbGciOi.eyJzdWIi.c2ln, refused", "asked with bearer ***, refused"),
+        ("q=Bearer%20abcdefgh", "q=Bearer%20***"),
+        ("a basic page", "a basic page"),
+    ],
+)
+def test_what_a_header_authorization_has_is_masked_in_texts_of_applications(text: str, wanted: str) -> None:
+    events = pl.DataFrame({"message": [text], "user_agent": [text]})
+    assert Redactor(PrivacySection()).events(events).row(0) == (wanted, text)
+    assert Redactor(PrivacySection()).rejects([(text.encode(), "x")]) == [(wanted.encode(), "x")]
+
+
+def test_columns_with_names_of_secrets_are_masked() -> None:
+    secret = (
+        "password",
+        "Token",
+        "http_x_api_key",
+        "http_authorization",
+        "cookie_session",
+        "arg_token",
+        "user.password",
+    )
+    plain = ("session", "auth", "pass", "monkey", "token_count", "ticket")
+    events = pl.DataFrame({name: ["zz9", None] for name in (*secret, *plain)} | {"otp": [1, None]})
+    found = Redactor(PrivacySection()).events(events)
+    assert {name for name in found.columns if found[name].to_list() == [MASK, None]} == set(secret)
+    assert found["otp"].to_list() == [1, None], "a number cannot be a mask; `drop` is for those"
+    kept = Redactor(PrivacySection(keep=["Token"], secret_keys=["ticket"])).events(events)
+    assert (kept["Token"].item(0), kept["ticket"].item(0)) == ("zz9", MASK)
+    assert Redactor(PrivacySection(redact_queries=False)).events(events).equals(events)
 
 
 def test_columns_are_dropped_masked_and_blurred() -> None:
