@@ -79,14 +79,11 @@ class PushLog:
             os.fdatasync(self._descriptor)
             self._keys = PushKeys(path.with_suffix(".keys"), now_ms)
             self._keys.recover(self._bytes)
-            before = self._keys.spool
-            if not self._bytes or before is None:
+            if not self._bytes or self._keys.spool is None:
                 self._keys.begin(self._inode())
         except OSError as error:
             raise ConfigError(f"{path}: the spool of pushed events cannot be opened: {error.strerror}") from None
         self._durable_bytes = self._bytes
-        if before is not None and before != self._keys.spool:
-            self._aside[before] = UNREAD_BYTES_MAX  # somebody has removed it, and nobody knows what was in it
 
     def readable(self) -> int:
         """Return how many bytes of the file may be read."""
@@ -96,6 +93,11 @@ class PushLog:
         """Tell whether we began the file; one that somebody has put in its place is none of ours."""
         with self._lock:
             return inode == self._keys.spool
+
+    def is_read(self, inode: int) -> bool:
+        """Tell whether a spool was one of ours before this, and went because all of it was read and checkpointed."""
+        with self._lock:
+            return inode in self._keys.read
 
     def unread(self, inode: int, offset: int) -> int | None:
         """Return how many bytes of a spool that was set aside were never read up to a place; None if it was not."""
@@ -176,7 +178,7 @@ class PushLog:
         with self._lock:
             if self._bytes < (TRIM_BYTES if self._lingers else 1) or read_bytes < self._bytes:
                 return
-            self._begin_anew()
+            self._begin_anew(read=self._inode())
 
     def close(self) -> None:
         """Close the file."""
@@ -189,13 +191,13 @@ class PushLog:
     def _inode(self) -> int:
         return _inode_of(os.fstat(self._descriptor))
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, read: int | None = None) -> None:
         # While the old file is open its inode cannot be the new one's: the tail tells them by that.
         fresh = self.path.with_name(self.path.name + ".new")
         fresh.unlink(missing_ok=True)
         descriptor = self._open(fresh)
         try:
-            self._keys.begin(_inode_of(os.fstat(descriptor)))
+            self._keys.begin(_inode_of(os.fstat(descriptor)), read)
             fresh.replace(self.path)
         except BaseException:
             os.close(descriptor)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from elf.agents.archive.disk import sync_folders
+from elf.agents.sources.files.rotation import GONE_MAX
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +49,10 @@ class Pushed(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class _Spool(msgspec.Struct, frozen=True, array_like=True, tag="spool"):
-    """Which file the spool is."""
+    """Which file the spool is, and which ones it was before, of which all was read."""
 
     inode: int
+    read: tuple[int, ...] = ()
 
 
 class _Key(msgspec.Struct, frozen=True, array_like=True, tag="key"):
@@ -77,6 +79,8 @@ class PushKeys:
         self._known: dict[bytes, Pushed] = {}
         #: Inode of the spool; None: from before there was a journal.
         self.spool: int | None = None
+        #: Inodes of spools before it that went because all of them was read, the newest last.
+        self.read: tuple[int, ...] = ()
         self._lines = 0
         self._descriptor = _open(path)
         self._read()
@@ -132,20 +136,21 @@ class PushKeys:
     def _forget_beyond(self, end: int) -> None:
         self._known = {key: pushed for key, pushed in self._known.items() if pushed.end <= end}
 
-    def begin(self, inode: int | None) -> None:
+    def begin(self, inode: int | None, read: int | None = None) -> None:
         """Note that the spool is a new file, and that what was remembered of the one before is durable.
 
-        Durable when this returns; before the file has its name.
+        Durable when this returns; before the file has its name. `read`: the one before, if all of it was read.
 
         Raises:
             OSError: it cannot be written; the journal is as before.
         """
         known = [msgspec.structs.replace(pushed, end=0, durable=0) for pushed in self._known.values()]
+        spools = self.read if read is None else (*self.read, read)[-GONE_MAX:]
         fresh = self._path.with_name(self._path.name + ".new")
         fresh.unlink(missing_ok=True)
         descriptor = _open(fresh)
         try:
-            spool = [] if inode is None else [_Spool(inode)]
+            spool = [] if inode is None else [_Spool(inode, spools)]
             _write_all(descriptor, b"".join(_lines_of(*spool, *map(_Key, known))))
             os.fdatasync(descriptor)
             fresh.replace(self._path)
@@ -159,6 +164,7 @@ class PushKeys:
         self._lines = len(known)
         self._bytes = self._durable_bytes = os.fstat(descriptor).st_size
         self.spool = inode
+        self.read = spools
 
     @property
     def is_stale(self) -> bool:
@@ -195,6 +201,7 @@ class PushKeys:
             match entry:
                 case _Spool():
                     self.spool = entry.inode
+                    self.read = entry.read
                 case _Key():
                     self._known.pop(entry.pushed.key, None)
                     self._known[entry.pushed.key] = entry.pushed

@@ -16,6 +16,10 @@ class Spool(Protocol):
         """Tell whether we began a file at its path."""
         ...
 
+    def is_read(self, inode: int) -> bool:
+        """Tell whether a file was there before, and went because all of it was read."""
+        ...
+
     def unread(self, inode: int, offset: int) -> int | None:
         """Return how many bytes behind a place nobody can read any more, of a file set aside; None of others."""
         ...

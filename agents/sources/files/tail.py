@@ -408,7 +408,7 @@ class Tail:
             return False
         if (place.device, place.inode) == seen.key:
             return not place.offset
-        return self._spools[seen.path].unread(place.inode, place.offset) is None
+        return self._spools[seen.path].is_read(place.inode)
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
         spool = self._spools.get(seen.path)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -180,4 +181,33 @@ def test_an_empty_spool_is_no_gap_at_a_start(tmp_path: pathlib.Path) -> None:
     spooled.push.append(text(0, 10))
     spooled.read()
     assert (spooled.lines, spooled.gaps) == (numbered(0, 10), 0)
+    spooled.stop()
+
+
+def test_a_spool_on_a_disk_that_is_lost_is_a_gap(tmp_path: pathlib.Path) -> None:
+    """A neighbour had the place; nobody knows what came behind it."""
+    spooled = Spooled(tmp_path / "before")
+    spooled.push.append(text(0, 10))
+    spooled.read()
+    spooled.stop()
+    shutil.rmtree(tmp_path / "before")
+    spooled.start()
+    spooled.push.append(text(10, 20))
+    spooled.read()
+    assert (spooled.lines, spooled.gaps) == (numbered(0, 20), 1)
+    spooled.stop()
+
+
+def test_of_many_spools_that_were_read_none_is_a_gap(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elf.agents.intake.push.TRIM_BYTES", 1)
+    spooled = Spooled(tmp_path)
+    for number in range(5):
+        spooled.push.append(text(number, number + 1))
+        spooled.lines += drain(spooled.tail).splitlines()
+        spooled.push.trim(spooled.path.stat().st_size)
+    spooled.push.append(text(5, 6))
+    spooled.stop()
+    spooled.start()
+    spooled.read()
+    assert (spooled.lines, spooled.gaps) == (numbered(0, 6), 0)
     spooled.stop()

@@ -55,6 +55,9 @@ class FakeSpool:
     def is_ours(self, inode: int) -> bool:
         return True
 
+    def is_read(self, inode: int) -> bool:
+        return False
+
     def unread(self, inode: int, offset: int) -> int | None:
         return None
 
