@@ -7,6 +7,8 @@ for the longest makes room; if all are on their way, the newest is to come again
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from aiohttp import web
@@ -31,9 +33,9 @@ class Body:
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
+        #: What it takes of the budget.
         self.bytes = 0
         self._began_s = self.heard_s = _now_s()
-        self._patience = asyncio.timeout(None)
 
     async def read(self, request: web.Request) -> bytes:
         """Read all of it.
@@ -44,15 +46,14 @@ class Body:
         """
         parts = list[bytes]()
         try:
-            async with self._patience:
-                self._wait()
+            async with self._budget.reading(self, asyncio.timeout(SILENT_S)) as patience:
                 async for chunk in request.content.iter_any():
                     if self.bytes + len(chunk) > request.client_max_size:
                         raise web.HTTPRequestEntityTooLarge(request.client_max_size, self.bytes + len(chunk))
                     self.take(len(chunk))
                     parts.append(chunk)
                     self.heard_s = _now_s()
-                    self._wait()
+                    patience.reschedule(min(self.heard_s + SILENT_S, self._began_s + WHOLE_S))
         except TimeoutError:
             response = problem(408, "slow-body", "the body did not come to its end in time; send it in smaller parts")
             response.force_close()  # or what is left of it would be taken for another request
@@ -64,37 +65,34 @@ class Body:
         self._budget.take(self, count)
         self.bytes += count
 
-    def give_up(self) -> None:
-        """Stop reading it, so that others have its room."""
-        self._patience.reschedule(_now_s())
-
-    def _wait(self) -> None:
-        self._patience.reschedule(min(_now_s() + SILENT_S, self._began_s + WHOLE_S))
-
 
 class BodyBudget:
     """The bodies that are being read or worked on."""
 
     def __init__(self, bytes_max: int = BODIES_BYTES_MAX) -> None:
-        self._left = bytes_max
-        self._bodies = set[Body]()
+        self._left = self._bytes_max = bytes_max
+        #: Those of which more is to come, and how long that is waited for.
+        self._reading: dict[Body, asyncio.Timeout] = {}
         #: Whether so much was taken that it had better go back to the system, and when that was done last.
         self._is_swollen = False
         self._gave_back_s = -GIVE_BACK_S
 
-    def begin(self) -> Body:
-        """Begin with a body."""
-        body = Body(self)
-        self._bodies.add(body)
-        return body
+    @contextlib.asynccontextmanager
+    async def reading(self, body: Body, patience: asyncio.Timeout) -> AsyncGenerator[asyncio.Timeout]:
+        """Read a body within some time, which ends at once if it says nothing and others need its room."""
+        async with patience:
+            self._reading[body] = patience
+            try:
+                yield patience
+            finally:
+                del self._reading[body]
 
     def end(self, body: Body) -> None:
         """Let go of a body: nobody works on it any more."""
-        self._bodies.discard(body)
         self._left += body.bytes
         self._is_swollen |= body.bytes >= _LARGE_BYTES
         body.bytes = 0
-        if self._is_swollen and not self._bodies and _now_s() - self._gave_back_s >= GIVE_BACK_S:
+        if self._is_swollen and self._left == self._bytes_max and _now_s() - self._gave_back_s >= GIVE_BACK_S:
             self._is_swollen = False
             self._gave_back_s = _now_s()
             give_back()
@@ -104,10 +102,10 @@ class BodyBudget:
         if count <= self._left:
             self._left -= count
             return
-        others = self._bodies - {body}
+        others = (other for other in self._reading if other is not body)
         stale = min(others, key=lambda other: other.heard_s, default=None)
         if stale is not None and _now_s() - stale.heard_s >= _STALE_S:
-            stale.give_up()
+            self._reading[stale].reschedule(_now_s())
         why = "too much is being sent to this agent at a time; send it again later"
         raise RefusedError(problem(503, "unavailable", why))
 
@@ -120,7 +118,7 @@ BODY: Final = web.RequestKey("body", Body)
 async def hold_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Hold what a request's body takes until it is answered."""
     budget = request.app[BUDGET]
-    request[BODY] = body = budget.begin()
+    request[BODY] = body = Body(budget)
     try:
         return await handler(request)
     finally:

@@ -10,7 +10,8 @@ import pytest
 
 from elf.agents.http import body_budget
 from elf.agents.http.app import make_app, serve
-from elf.agents.http.body_budget import BUDGET
+from elf.agents.http.body_budget import BUDGET, BodyBudget
+from elf.agents.wire.positions import Json
 from tests.agents.http.fake_service import FakeService
 
 LIMIT = 100_000
@@ -22,7 +23,7 @@ async def served(monkeypatch: pytest.MonkeyPatch, bytes_max: int) -> AsyncGenera
     monkeypatch.setattr("elf.agents.http.app.SHUTDOWN_S", 0.1)
     service = FakeService()
     app = make_app(service, token=None, request_bytes_max=LIMIT)
-    app[BUDGET]._left = bytes_max
+    app[BUDGET] = BodyBudget(bytes_max)
     async with serve(app, "127.0.0.1:0") as url:
         host, _, port = url.removeprefix("http://").rpartition(":")
         yield host, int(port), service
@@ -74,3 +75,25 @@ async def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPat
         reader, writer = await sent(host, port, LIMIT + 1, b"a" * (LIMIT + 1))
         assert await status(reader) == 413
         writer.close()
+
+
+async def test_a_question_that_waits_for_its_answer_is_no_body_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_budget, "_STALE_S", 0.0)
+    async with served(monkeypatch, 1_000) as (host, port, service):
+        asked, held = asyncio.Event(), asyncio.Event()
+
+        async def jobs() -> list[Json]:
+            asked.set()
+            await held.wait()
+            return []
+
+        monkeypatch.setattr(service, "jobs", jobs)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.wait_for(asked.wait(), 20)
+        refused, its_writer = await sent(host, port, 2_000, b"b\n" * 1_000)
+        assert await status(refused) == 503
+        held.set()
+        assert await status(reader) == 200
+        writer.close()
+        its_writer.close()
