@@ -1,4 +1,4 @@
-"""Durable writes of the archive's files: a file's bytes, and the names of files in their folders."""
+"""Durable writes: a file's bytes, whole or appended, and the names of files in their folders."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ def replace_durably(path: Path, data: bytes) -> None:
     write_durably(new, data)
     new.replace(path)
     sync_folders([path.parent])
+
+
+def open_log(path: Path) -> int:
+    """Open a file of ours to append to and to read, made if need be; OSError if there is a link in its place."""
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it; where that raises OSError a part may be there."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def make_folder(folder: Path) -> None:

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elf.agents.archive.disk import sync_folders
+from elf.agents.archive.disk import open_log, sync_folders, write_all
 from elf.agents.errors import ConfigError, KeyReusedError, UnavailableError
-from elf.agents.intake.push_keys import PushKeys, body_of
+from elf.agents.intake.push_keys import PushKeys, digest
 from elf.agents.sources.files import readers
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.store.quarantine import name_aside
@@ -72,7 +72,7 @@ class PushLog:
         self._aside: dict[int, int] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._descriptor = self._open(path)
+            self._descriptor = open_log(path)
             #: Bytes of whole pushes; what the file has beyond them goes before the next.
             self._bytes = _whole_lines(self._descriptor)
             os.ftruncate(self._descriptor, self._bytes)
@@ -140,7 +140,7 @@ class PushLog:
                     known = None if key is None else self._keys.find(key)
                     if known is None:
                         self._append(ndjson, key, count)
-                    elif known.body != body_of(ndjson):
+                    elif known.body != digest(ndjson):
                         raise KeyReusedError(
                             f"Idempotency-Key {key!r} was sent with other lines before; each push needs its own"
                         )
@@ -158,14 +158,13 @@ class PushLog:
         if self._bytes > UNREAD_BYTES_MAX:
             why = "the source is behind by more than its spool may hold; come again later"
             raise UnavailableError(why, retry_after_s=FULL_S)
-        before = self._bytes
         self._write(ndjson)
         if key is not None:
             try:
                 self._keys.add(key, ndjson, count, durable=self._durable_bytes, end=self._bytes)
             except OSError:
-                self._bytes = before
-                os.ftruncate(self._descriptor, before)
+                self._bytes -= len(ndjson)
+                os.ftruncate(self._descriptor, self._bytes)
                 raise
         self._appended += 1
 
@@ -185,9 +184,6 @@ class PushLog:
         os.close(self._descriptor)
         self._keys.close()
 
-    def _open(self, path: pathlib.Path) -> int:
-        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
     def _inode(self) -> int:
         return _inode_of(os.fstat(self._descriptor))
 
@@ -195,7 +191,7 @@ class PushLog:
         # While the old file is open its inode cannot be the new one's: the tail tells them by that.
         fresh = self.path.with_name(self.path.name + ".new")
         fresh.unlink(missing_ok=True)
-        descriptor = self._open(fresh)
+        descriptor = open_log(fresh)
         try:
             self._keys.begin(_inode_of(os.fstat(descriptor)), read)
             fresh.replace(self.path)
@@ -227,10 +223,8 @@ class PushLog:
             self._set_aside("was replaced by somebody else")
         elif status.st_size > self._bytes:
             os.ftruncate(self._descriptor, self._bytes)
-        view = memoryview(data)
         try:
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+            write_all(self._descriptor, data)
         except OSError:
             os.ftruncate(self._descriptor, self._bytes)
             raise

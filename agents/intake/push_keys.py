@@ -12,11 +12,11 @@ import hashlib
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
-from elf.agents.archive.disk import sync_folders
+from elf.agents.archive.disk import open_log, sync_folders, write_all
 from elf.agents.sources.files.rotation import GONE_MAX
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class PushKeys:
         #: Inodes of spools before it that went because all of them was read, the newest last.
         self.read: tuple[int, ...] = ()
         self._lines = 0
-        self._descriptor = _open(path)
+        self._descriptor = open_log(path)
         self._read()
         #: Bytes of the journal, and those that are known to be durable.
         self._bytes = self._durable_bytes = os.fstat(self._descriptor).st_size
@@ -100,23 +100,22 @@ class PushKeys:
 
     def find(self, key: str) -> Pushed | None:
         """Return the push with a key, if it is remembered."""
-        pushed = self._known.get(_digest(key.encode()))
+        pushed = self._known.get(digest(key.encode()))
         return pushed if pushed is not None and pushed.at_ms > self._now_ms() - REMEMBER_MS else None
 
-    def add(self, key: str, lines: bytes, count: int, *, durable: int, end: int) -> Pushed:
-        """Remember a push; durable with the next `sync`.
+    def add(self, key: str, lines: bytes, count: int, *, durable: int, end: int) -> None:
+        """Remember a push; durable once `unsynced` is synced.
 
         Raises:
             OSError: it cannot be written; it is not remembered then.
         """
-        pushed = Pushed(_digest(key.encode()), body_of(lines), count, end, durable, self._now_ms())
-        self._write(msgspec.json.encode(_Key(pushed)) + b"\n")
+        pushed = Pushed(digest(key.encode()), digest(lines), count, end, durable, self._now_ms())
+        self._write(_line_of(_Key(pushed)))
         self._known.pop(pushed.key, None)
         self._known[pushed.key] = pushed
         self._lines += 1
         for oldest in self._outdated():
             del self._known[oldest]
-        return pushed
 
     def unsynced(self) -> tuple[int, int] | None:
         """Return a descriptor, which the caller closes, and how many bytes of it are to be synced; None if all are."""
@@ -148,10 +147,11 @@ class PushKeys:
         spools = self.read if read is None else (*self.read, read)[-GONE_MAX:]
         fresh = self._path.with_name(self._path.name + ".new")
         fresh.unlink(missing_ok=True)
-        descriptor = _open(fresh)
+        descriptor = open_log(fresh)
         try:
-            spool = [] if inode is None else [_Spool(inode, spools)]
-            _write_all(descriptor, b"".join(_lines_of(*spool, *map(_Key, known))))
+            entries: list[_Spool | _Key] = [] if inode is None else [_Spool(inode, spools)]
+            entries += map(_Key, known)
+            write_all(descriptor, b"".join(map(_line_of, entries)))
             os.fdatasync(descriptor)
             fresh.replace(self._path)
             sync_folders([self._path.parent])
@@ -211,7 +211,7 @@ class PushKeys:
     def _write(self, line: bytes) -> None:
         """Append a line, or nothing."""
         try:
-            _write_all(self._descriptor, line)
+            write_all(self._descriptor, line)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, self._bytes)
@@ -219,25 +219,10 @@ class PushKeys:
         self._bytes += len(line)
 
 
-def body_of(lines: bytes) -> bytes:
-    """Hash the lines of a push. O(bytes)."""
-    return _digest(lines)
-
-
-def _digest(data: bytes) -> bytes:
-    """128 bits: whoever makes two keys alike fools only himself."""
+def digest(data: bytes) -> bytes:
+    """Hash a key, or the lines of a push, to 128 bits: whoever makes two alike fools only himself. O(bytes)."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _lines_of(*entries: _Spool | _Key) -> Iterator[bytes]:
-    return (msgspec.json.encode(entry) + b"\n" for entry in entries)
-
-
-def _open(path: pathlib.Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _line_of(entry: _Spool | _Key) -> bytes:
+    return msgspec.json.encode(entry) + b"\n"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from elf.agents.errors import UnavailableError
 from elf.agents.intake.push import PushLog
 from elf.agents.intake.source_setup import look_after
 from elf.agents.sources.files.rotation import decode
@@ -210,4 +211,26 @@ def test_of_many_spools_that_were_read_none_is_a_gap(tmp_path: pathlib.Path, mon
     spooled.start()
     spooled.read()
     assert (spooled.lines, spooled.gaps) == (numbered(0, 6), 0)
+    spooled.stop()
+
+
+def test_a_push_that_cannot_be_remembered_leaves_nothing_in_the_new_spool(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spooled = Spooled(tmp_path)
+    spooled.push.append(text(0, 100))
+    spooled.read()
+    os.truncate(spooled.path, 300)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spooled.push._keys, "add", fail)
+        with pytest.raises(UnavailableError, match="No space"):
+            spooled.push.append(text(100, 120), "a")
+    assert spooled.path.stat().st_size == 0
+    assert not spooled.push.append(text(100, 120), "a").duplicate
+    spooled.read()
+    assert spooled.lines == numbered(0, 120)
     spooled.stop()
