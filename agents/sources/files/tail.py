@@ -23,7 +23,7 @@ from elf.agents.sources.files.families import family_on_disk, live_paths
 from elf.agents.sources.files.followed import CutShortError, DamagedError, Followed, TruncatedError
 from elf.agents.sources.files.identity import holds, is_copy_of, is_older_copy, readable
 from elf.agents.sources.files.rotation import GONE_MAX, Position, Seen, is_compressed_name
-from elf.agents.sources.files.spool import Spool
+from elf.agents.sources.files.spool import Spool, Spools
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000
@@ -91,11 +91,11 @@ class Tail:
         self._from_end = start == "end"
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
-        self._spools = spools or {}
+        self._spools = Spools(spools or {})
         #: May be set as long as nothing has been read.
         self.carrier = carrier
         #: All files are our own: nobody but we write them.
-        self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._spools}
+        self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._spools.by_path}
         self.at_end = False
         #: Path -> why it cannot be read now; it is tried again at every look.
         self.errors: dict[str, str] = {}
@@ -113,8 +113,6 @@ class Tail:
         self._copies: dict[tuple[int, int], tuple[Followed, tuple[int, int]]] = {}
         #: Files that were truncated while nobody looked, and where they were read to, until they are met.
         self._truncated: dict[tuple[int, int], Position] = {}
-        #: Logs of our own that are to be set aside and could not be yet.
-        self._refused: set[tuple[int, int]] = set()
         #: Patterns that matched nothing at the last look.
         self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
@@ -306,7 +304,7 @@ class Tail:
             removed = [file for file in former if file.key not in found and not file.done]
             for file in removed:
                 self._rotated(file)
-                unread = self._spools[live].unread(file.key[1], file.offset) if live in self._spools else None
+                unread = self._spools.unread(live, file.key[1], file.offset)
                 if unread is not None:
                     file.done = True
                     if unread:
@@ -382,9 +380,9 @@ class Tail:
         if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
             return None
         if seen.path in self._spools:
-            if self._spools[seen.path].is_ours(seen.inode) and seen.key not in self._refused:
+            if self._spools.may_read(seen):
                 # A new one, whatever else has had its inode.
-                self._gone = [place for place in self._gone if not self._is_done_with(place, seen)]
+                self._gone = [place for place in self._gone if not self._spools.is_done_with(place, seen)]
                 return self._follow(seen, None)
             self._set_aside(seen, "was replaced by somebody else")
             return None
@@ -402,29 +400,15 @@ class Tail:
                 self.begun_late.add(live)
         return file
 
-    def _is_done_with(self, place: Position, seen: Seen) -> bool:
-        """Tell whether a place in a spool is no loss: nothing was read of this one, or all of one before it."""
-        if place.path != seen.path:
-            return False
-        if (place.device, place.inode) == seen.key:
-            return not place.offset
-        return self._spools[seen.path].is_read(place.inode)
-
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        spool = self._spools.get(seen.path)
-        limit = None if spool is None else spool.readable
-        file = self._files[seen.key] = Followed(seen, place, limit, self.carrier)
+        file = self._files[seen.key] = Followed(seen, place, self._spools.limit(seen.path), self.carrier)
         return file
 
     def _set_aside(self, seen: Seen, why: str) -> None:
         """Have a spool begun anew that is not what was written; if that fails it is tried at the next look."""
-        self._refused.add(seen.key)
-        try:
-            self._spools[seen.path].set_aside(seen.inode, why)
-        except OSError as error:
-            self.errors[seen.path] = error.strerror or str(error)
-        else:
-            self._refused.discard(seen.key)
+        trouble = self._spools.set_aside(seen, why)
+        if trouble is not None:
+            self.errors[seen.path] = trouble
 
     def _skip(self, file: Followed, done: bool) -> None:
         """Begin at a file's end."""
