@@ -6,6 +6,7 @@ whoever made the folder, nor lead its writes elsewhere by a link that they have 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import stat
@@ -38,16 +39,20 @@ def close_folder(folder: pathlib.Path) -> None:
                 raise ConfigError(
                     f"{entry.path} is a link, and elf follows none in its data; put the file itself there"
                 )
-            if entry.stat(follow_symlinks=False).st_uid not in trusted:
-                raise ConfigError(f"{entry.path} belongs to another user; remove it, or change its owner")
+            with contextlib.suppress(FileNotFoundError):  # another agent may be running here, as is said later
+                if entry.stat(follow_symlinks=False).st_uid not in trusted:
+                    raise ConfigError(f"{entry.path} belongs to another user; remove it, or change its owner")
     except OSError as error:
         raise ConfigError(f"{setting} cannot be used: {error.strerror or error}") from None
 
 
 def _entries(folder: str | pathlib.Path) -> Iterator[os.DirEntry[str]]:
     """Yield all that is in a folder and below, links themselves and not where they lead; some may be gone by then."""
-    with os.scandir(folder) as found:
-        entries = list(found)
+    try:
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except FileNotFoundError:
+        return
     for entry in entries:
         yield entry
         if entry.is_dir(follow_symlinks=False):

@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Typing(Protocol):
-    """Gives the columns of a definition types, as when it is published (`publishing.Publisher`)."""
+    """Reads definitions and gives their columns types, as when they are published (`publisher.Publisher`)."""
 
     async def load(self, text: str, filename: str, name: str | None, creator: str | None) -> Definition:
         """Read the text of a job's file."""

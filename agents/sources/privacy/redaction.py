@@ -200,7 +200,8 @@ def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySect
     """Return setting, index and name of each column that a source with a fixed schema does not have."""
     if columns is None:
         return []
-    named = (("drop", settings.drop), ("mask", settings.mask), ("ip_columns", settings.ip_columns))
+    lists = ("drop", "mask", "ip_columns", "keep")
+    named = [(setting, getattr(settings, setting)) for setting in lists]
     return [
         (setting, index, name)
         for setting, names in named
