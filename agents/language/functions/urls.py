@@ -30,15 +30,18 @@ _IPV6 = r"\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.~-]+)?\]"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*"
 _FIRST = rf"(?:[{_MARKS}@&=+$,;]|{_ESCAPED}|{_OTHER})"
 _AUTHORITY = rf"(?:{_USER}@)?{_IPV6}(?::[0-9]*)?|{_REGISTRY}"
-_HIERARCHY = rf"(?://(?P<authority>{_AUTHORITY}))?(?P<path>(?:/{_PATH})?)"
-_RELATIVE = rf"(?P<relative>{_FIRST}+(?:/{_PATH})?)"
+_WITH_AUTHORITY = rf"//(?P<authority>{_AUTHORITY})(?P<path>(?:/{_PATH})?)"
 _EMPTY_AUTHORITY = rf"//(?P<rooted>/{_PATH})"
+_ABSOLUTE = rf"(?P<absolute>/(?:(?:{_FIRST}|:){_PATH})?)"
+_RELATIVE = rf"(?P<relative>(?:{_FIRST}+(?:/{_PATH})?)?)"
 _OPAQUE = rf"(?P<opaque>(?:[{_MARKS};?:@&=+$,\[\]]|{_ESCAPED}|{_OTHER}){_QUERY})"
-_TAIL = rf"(?:\?(?P<query>{_QUERY}))?(?:#(?P<ref>{_QUERY}))?"
+# An authority may be empty before a path, a query or a fragment, not before nothing.
 _URI = (
-    rf"\A(?:(?:(?P<protocol>{_SCHEME}):)?(?:{_EMPTY_AUTHORITY}|{_HIERARCHY}){_TAIL}"
+    rf"\A(?:(?:(?P<protocol>{_SCHEME}):)?(?:{_EMPTY_AUTHORITY}|{_WITH_AUTHORITY}|{_ABSOLUTE})"
+    rf"(?:\?(?P<query>{_QUERY}))?(?:#(?P<ref>{_QUERY}))?"
     rf"|{_RELATIVE}(?:\?(?P<query2>{_QUERY}))?(?:#(?P<ref2>{_QUERY}))?"
-    rf"|(?P<protocol2>{_SCHEME}):{_OPAQUE}(?:#(?P<ref3>{_QUERY}))?)\z"
+    rf"|(?P<protocol2>{_SCHEME}):{_OPAQUE}(?:#(?P<ref3>{_QUERY}))?"
+    rf"|(?:(?P<protocol3>{_SCHEME}):)?//(?P<empty>)(?:\?(?P<query3>{_QUERY})(?:#(?P<ref4>{_QUERY}))?|#(?P<ref5>{_QUERY})))\z"
 )
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?"
 _LAST_LABEL = r"[A-Za-z](?:[A-Za-z0-9\-]*[A-Za-z0-9])?"
@@ -47,10 +50,10 @@ _HOST = rf"\A(?:{_USER}@)?((?:{_BYTE}\.){{3}}{_BYTE}|(?:{_LABEL}\.)+{_LAST_LABEL
 
 _PARTS: dict[str, tuple[str, ...]] = {
     "HOST": ("authority",),
-    "PATH": ("path", "relative", "rooted"),
-    "QUERY": ("query", "query2"),
-    "REF": ("ref", "ref2", "ref3"),
-    "PROTOCOL": ("protocol", "protocol2"),
+    "PATH": ("path", "absolute", "relative", "rooted", "empty"),
+    "QUERY": ("query", "query2", "query3"),
+    "REF": ("ref", "ref2", "ref3", "ref4", "ref5"),
+    "PROTOCOL": ("protocol", "protocol2", "protocol3"),
     "AUTHORITY": ("authority",),
 }
 
