@@ -21,7 +21,7 @@ BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
 _PAD = r"[\x00-\x20\x7f]*"
 _INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
 _DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
-_SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
+_SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan|(?-i:[+-]NaN))[\x00-\x20]*$"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
