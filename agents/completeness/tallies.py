@@ -52,6 +52,11 @@ def within(tallies: Tallies, first: int, last: int) -> Tallies:
     return tallied(each for each in _all(tallies) if each[1] <= last and each[2] >= first)
 
 
+def moved(tallies: Tallies, by: int) -> Tallies:
+    """Return the same of intervals that are numbered otherwise."""
+    return tallied((column, first + by, last + by, count) for column, first, last, count in _all(tallies))
+
+
 def without(tallies: Tallies, through: int) -> Tallies:
     """Return the runs that reach beyond an interval."""
     return tallied(each for each in _all(tallies) if each[2] > through) if tallies else tallies
@@ -62,17 +67,17 @@ def ended(tallies: Tallies, through: int) -> Tallies:
     return tallied(each for each in _all(tallies) if each[2] <= through) if tallies else tallies
 
 
-def bounded(tallies: Tallies) -> Tallies:
-    """Return tallies of a bounded size, which say as much and perhaps more."""
+def bounded(tallies: Tallies, runs_max: int = RUNS_MAX) -> Tallies:
+    """Return tallies of a bounded size, which say as much and perhaps more; `runs_max`: of a column."""
     names = sorted(tallies)
     if len(names) > COLUMNS_MAX:
         named = {*names[: COLUMNS_MAX - 1]}
         tallies = tallied((column if column in named else OTHERS, *run) for column, run in _runs(tallies))
-    return {column: _bounded(runs) for column, runs in tallies.items()}
+    return {column: _bounded(runs, runs_max) for column, runs in tallies.items()}
 
 
-def _bounded(runs: Tally) -> Tally:
-    extra = len(runs) - RUNS_MAX
+def _bounded(runs: Tally, runs_max: int) -> Tally:
+    extra = len(runs) - runs_max
     if extra <= 0:
         return runs
     oldest = runs[: extra + 1]

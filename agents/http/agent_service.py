@@ -32,7 +32,7 @@ from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json, Position, Positioned, Told
 from elf.agents.wire.questions import Describe
 from elf.agents.wire.records import contact_at
-from elf.agents.wire.shares import LoadIntervals
+from elf.agents.wire.shares import LoadedTallies, LoadIntervals
 from elf.overlay.fields import Interval
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block: bytes
     missing: tuple[str, ...] = ()
     part: Annotated[int, msgspec.Meta(ge=0, lt=TREES_MAX)] = 0
+    mistyped: LoadedTallies = {}
 
 
 class Service:
@@ -139,7 +140,9 @@ class Service:
             JobError: these intervals are not to be loaded, or were computed for another publication.
         """
         part = Part(creator, name, loaded.part)
-        request = LoadIntervals(part.app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
+        request = LoadIntervals(
+            part.app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing, loaded.mistyped
+        )
         value, _ = await self._asking.ask(part.key, request, LOAD_MS)
         answer: Json = value
         return answer

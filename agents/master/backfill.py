@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from elf.agents.completeness.label import Label
 from elf.agents.completeness.lacks import ARCHIVED
 from elf.agents.completeness.runs import RunsAfter, ends, holds, union
-from elf.agents.completeness.tallies import summed
+from elf.agents.completeness.tallies import Tallies, most, summed, totals, within
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Versions
@@ -161,7 +161,7 @@ def _spliced(
     before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}
     loaded = _panes(schema, load, rows, fresh)
     said = [each for each in before.values() if each.previous != NEVER or each.through <= load.last]
-    panes = {label.through: (_unfit_as(label, said), frame) for label, frame in loaded}
+    panes = {label.through: (_unfit_as(label, said, load.mistyped), frame) for label, frame in loaded}
     for key, label in before.items():
         rest = history.pane(key)
         if label.previous < load.first - 1:
@@ -185,29 +185,32 @@ def _spliced(
     return change
 
 
-def _unfit_as(label: Label, before: Iterable[Label]) -> Label:
+def _unfit_as(label: Label, before: Iterable[Label], found: Tallies) -> Label:
     """Return a new pane's label with what was said of lines and values that did not fit: an archive lacks them, too.
 
-    Of the first pane, whose run has no beginning, what is left of it says that.
+    Of the first pane, whose run has no beginning, what is left of it says that. `found`: values that the archives have
+    as texts only, of which agents may have told before.
     """
     said = [each for each in before if each.previous < label.through and label.previous < each.through]
+    own = totals(within(found, label.previous + 1, label.through))
     return replace(
         label,
         rejected=sum(each.rejected for each in said),
         lines=sum(each.lines for each in said),
         misread=sum(each.misread for each in said),
-        mistyped=summed(each.mistyped for each in said),
+        mistyped=most([summed(each.mistyped for each in said), own]),
     )
 
 
 def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> Iterator[tuple[Label, pl.DataFrame]]:
-    """Yield a pane for each interval that has rows, and one for each run of others between them."""
+    """Yield a pane for each interval of which there is something to say, and one for each run of others between."""
     parts = dict(by_interval(rows))
+    unfit = {first for runs in load.mistyped.values() for first, last, _ in runs if first == last}
     previous, empty = load.first - 1, schema.empty()
-    for interval in sorted(parts):
+    for interval in sorted({*parts, *(each for each in unfit if load.first <= each <= load.last)}):
         if previous < interval - 1:
             yield replace(fresh, previous=previous, through=interval - 1), empty
-        frame = schema.merge_interval([parts[interval]], interval)
+        frame = schema.merge_interval([parts[interval]], interval) if interval in parts else empty
         yield replace(fresh, previous=interval - 1, through=interval), frame
         previous = interval
     if previous < load.last:

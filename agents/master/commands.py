@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from elf.agents.completeness.tallies import Tallies
 from elf.agents.jobs.versions import Version
 from elf.agents.wire.application_messages import KEPT_BYTES_MAX
 from elf.agents.wire.records import JobRecord
@@ -44,13 +45,15 @@ class Count(_Command, frozen=True, tag="commit"):
 class Load(_Command, frozen=True, tag="load"):
     """Take intervals, both ends included, as the archive has them, in the place of what agents brought of them.
 
-    `block`: their PAOs. `missing`: agents whose archives lack some of it.
+    `block`: their PAOs. `missing`: agents whose archives lack some of it. `mistyped`: values that do not fit their
+    columns' types, which are null in the archives.
     """
 
     first: int
     last: int
     block: bytes
     missing: tuple[str, ...] = ()
+    mistyped: Tallies = {}
 
 
 class Enrol(_Command, frozen=True, tag="enlist"):

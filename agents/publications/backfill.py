@@ -25,7 +25,7 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
     app, master = request.app, masters.master(request.app)
     if masters.job(app).instance != request.instance:
         raise JobError("the job was published anew meanwhile; begin the backfill again")
-    wanted = Load(request.first, request.last, request.block, request.missing)
+    wanted = Load(request.first, request.last, request.block, request.missing, request.mistyped)
     check_load(master.versions, master.state, wanted)
     try:
         await asyncio.to_thread(decode, wanted.block, master.windows.plan.schema)

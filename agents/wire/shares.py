@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 import msgspec
 
+from elf.agents.completeness.tallies import COLUMNS_MAX, Count
 from elf.agents.jobs.versions import VERSIONS_MAX, Version
 from elf.overlay.contract import PAYLOAD_BYTES_MAX
 from elf.overlay.fields import AppId, Interval
@@ -16,6 +18,15 @@ AGENTS_MAX = 10_000
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
 EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+#: Of values that do not fit their columns' types: of at most so many columns, each so many runs of intervals.
+LOADED_RUNS_MAX = 1_000
+LoadedTallies: TypeAlias = Annotated[
+    Mapping[
+        Annotated[str, msgspec.Meta(max_length=1_024)],
+        Annotated[tuple[tuple[Interval, Interval, Count], ...], msgspec.Meta(max_length=LOADED_RUNS_MAX)],
+    ],
+    msgspec.Meta(max_length=COLUMNS_MAX),
+]
 
 
 class AskShare(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
@@ -70,3 +81,4 @@ class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
     last: Interval
     block: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
     missing: Annotated[tuple[str, ...], msgspec.Meta(max_length=AGENTS_MAX)] = ()
+    mistyped: LoadedTallies = {}

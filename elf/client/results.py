@@ -5,6 +5,7 @@ Fields that a newer agent adds are ignored, so an older client keeps working.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -161,6 +162,8 @@ class Intervals(msgspec.Struct, frozen=True):
         block: their PAOs, as `cbt.encode` makes it.
         missing: ids of agents whose archives lack some of it.
         part: which of the job's parts.
+        mistyped: column -> runs of intervals, ascending: the first, the last, and how many values of the column in them
+            do not fit its type.
     """
 
     instance: str
@@ -169,6 +172,7 @@ class Intervals(msgspec.Struct, frozen=True):
     block: bytes
     missing: list[str] = []
     part: int = 0
+    mistyped: Mapping[str, Sequence[tuple[int, int, int]]] = {}
 
 
 class TreeNode(msgspec.Struct, frozen=True):

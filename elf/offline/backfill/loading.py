@@ -8,7 +8,9 @@ from typing import Protocol
 
 import polars as pl
 
+from elf.agents.completeness.tallies import Tallies, bounded, moved, within
 from elf.agents.jobs.plan import Plan
+from elf.agents.wire.shares import LOADED_RUNS_MAX
 from elf.agents.worker.paos import between
 from elf.cbt import INTERVAL, split
 from elf.client.results import Intervals
@@ -40,8 +42,11 @@ class Loader:
         #: Names of agents that were said to be missing.
         self.missing: set[str] = set()
 
-    def pack(self, rows: pl.DataFrame, first: int, last: int) -> Iterator[Intervals]:
-        """Make what can be loaded of the rows of a run of intervals, both ends included; in any thread."""
+    def pack(self, rows: pl.DataFrame, unfit: Tallies, first: int, last: int) -> Iterator[Intervals]:
+        """Make what can be loaded of the rows of a run of intervals, both ends included; in any thread.
+
+        `unfit`: how many values of events there do not fit their columns' types, so that the rows lack them.
+        """
         for begin, end in whole_runs(self._coverage.bounds, first, last):
             missing = self._coverage.missing(begin)
             run = between(rows, begin, end)
@@ -52,7 +57,8 @@ class Loader:
                 later = reach.shift - self._plan.numbering.shift
                 own = own.with_columns(pl.col(INTERVAL) + later) if later else own
                 for since, until, block in cut(own, begin + later, end + later):
-                    yield Intervals(reach.instance, since, until, block, missing, part)
+                    said = bounded(within(moved(unfit, later), since, until), LOADED_RUNS_MAX)
+                    yield Intervals(reach.instance, since, until, block, missing, part, said)
 
     def load(self, packed: Iterable[Intervals]) -> None:
         """Load what `pack` has made, in the order of time."""

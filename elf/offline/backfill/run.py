@@ -19,6 +19,7 @@ import polars as pl
 
 from elf.agents.archive.layout import ArchivedFile
 from elf.agents.archive.place import Place
+from elf.agents.completeness.tallies import Tallies
 from elf.agents.jobs.intervals import Numbering
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.instants import instant
@@ -34,6 +35,7 @@ from elf.offline.damaged import naming_damages
 from elf.offline.events import find_files, read_events
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError, in_one_sentence, open_session
+from elf.offline.unfit import UnfitTimes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,8 +122,8 @@ def run_backfill(
         def compute(each: Pass) -> tuple[list[Intervals], int]:
             spark.sparkContext.addJobTag(tag)
             with naming_damages(each.files), in_one_sentence():
-                computed = _compute(spark, plan, job, each, Path(folder) / str(each.begin))
-            return list(loader.pack(computed, each.begin, each.end - 1)), computed.height
+                paos, unfit = _compute(spark, plan, job, each, Path(folder) / str(each.begin)), _unfit(plan, job, each)
+            return list(loader.pack(paos, unfit, each.begin, each.end - 1)), paos.height
 
         def abandon() -> None:
             spark.sparkContext.cancelJobsWithTag(tag)
@@ -208,3 +210,8 @@ def _compute(spark: SparkSession, plan: Plan, job: JobText, wanted: Pass, folder
     rows = read_frames(folder, plan.schema)
     shutil.rmtree(folder)
     return rows
+
+
+def _unfit(plan: Plan, job: JobText, wanted: Pass) -> Tallies:
+    """Count the values of a pass that do not fit their columns' types."""
+    return UnfitTimes(wanted.files, {name: job.columns[name] for name in plan.columns}).tallies(plan.numbering)

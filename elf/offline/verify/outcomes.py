@@ -9,11 +9,12 @@ from elf.agents.archive.layout import ArchivedFile
 from elf.agents.language.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
+from elf.offline.unfit import UnfitTimes
 from elf.offline.verify.compare import compare
 from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, unfit_words, version_of
 from elf.offline.verify.report import Difference, WindowReport
 from elf.offline.verify.rows import OfflineRows
-from elf.offline.verify.unsaid import UnfitTimes
+from elf.offline.verify.unsaid import unsaid
 from elf.offline.verify.versions import Counting
 
 #: Before all events: where a job without windows begins.
@@ -73,13 +74,12 @@ def report_of(compared: Compared, window: Window, counting: Counting, unfit: Unf
     start_ms, end_ms = span_of(result)
     label = result["completeness"]
     judged = frozenset[str]() if unfit is None else unfit.columns
-    unsaid, notes = "", [*compared.notes, *unfit_words(result, judged)]
-    for said in [] if unfit is None else unfit.unsaid(window, label, counting):
-        differences = [*differences, Difference(kind="label", online=status_of(result), offline=said)]
+    notes = [*compared.notes, *unfit_words(result, judged)]
+    told = [] if unfit is None else unsaid(unfit, window, label, counting)
     if start_ms is not None:
-        unsaid, notes = counting.unsaid(window, label), [*notes, *counting.notes(window)]
-    if unsaid:
-        differences = [*differences, Difference(kind="label", online=status_of(result), offline=unsaid)]
+        told, notes = [*told, counting.unsaid(window, label)], [*notes, *counting.notes(window)]
+    for said in filter(None, told):
+        differences = [*differences, Difference(kind="label", online=status_of(result), offline=said)]
     return WindowReport(
         start_ms=start_ms,
         end_ms=end_ms,

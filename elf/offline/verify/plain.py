@@ -18,6 +18,7 @@ from elf.offline.own import Brought
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.session import in_one_sentence, open_session
+from elf.offline.unfit import UnfitTimes
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining
@@ -29,7 +30,6 @@ from elf.offline.verify.published import CLOSED, Result, span_of, status_of, ver
 from elf.offline.verify.report import Report, WindowReport, versions_of
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
-from elf.offline.verify.unsaid import UnfitTimes
 from elf.offline.verify.versions import Counting, Countings, Job
 from elf.offline.verify.windows import Asker
 

@@ -62,14 +62,13 @@ def test_within_bounds_is_what_touches_them(one: Tallies, two: Tallies, first: i
 
 @given(tallies, bounds, bounds)
 def test_what_is_bounded_counts_as_much_wherever_it_did(known: Tallies, first: int, last: int) -> None:
+    few = bounded(known, 2)
+    assert bounded(few, 2) == few and by_column(few) == by_column(known)
+    assert all(len(runs) <= 2 for runs in few.values())
+    assert by_column(within(few, first, last)) >= by_column(within(known, first, last))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "RUNS_MAX", 2)
-        few = bounded(known)
-        assert bounded(few) == few and by_column(few) == by_column(known)
-        assert all(len(runs) <= 2 for runs in few.values())
-        assert by_column(within(few, first, last)) >= by_column(within(known, first, last))
         patch.setattr(module, "COLUMNS_MAX", 2)
-        few = bounded(known)
+        few = bounded(known, 2)
         assert len(few) <= 2 and by_column(few).total() == by_column(known).total()
         assert few.keys() <= {*known, OTHERS}
     assert bounded(known) == known

@@ -9,6 +9,7 @@ from typing import Self
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.tallies import Tallies
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.master.commands import Load
@@ -75,8 +76,11 @@ class Job:
         payload = pack(notes, self.plan.schema.empty())
         self.master.commit(Commit(previous, through, payload, ("w1", "w2"), (), state), self.next_place())
 
-    def load(self, first: int, last: int, rows: Rows, missing: tuple[str, ...] = ()) -> None:
-        self.master.load(Load(first, last, encode(self.frame(rows)), missing), self.next_place())
+    def load(
+        self, first: int, last: int, rows: Rows, missing: tuple[str, ...] = (), mistyped: Tallies | None = None
+    ) -> None:
+        load = Load(first, last, encode(self.frame(rows)), missing, mistyped or {})
+        self.master.load(load, self.next_place())
         for interval in range(first, last + 1):
             self.held[interval] = Counter(product for at, product in rows if at == interval)
             self.backfilled.add(interval)

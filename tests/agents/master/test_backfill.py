@@ -60,6 +60,19 @@ def test_values_that_agents_could_not_read_are_not_in_their_archives_either(job:
         assert "causes" not in job.ask(5, 9) and "causes" not in job.ask(12, 15)
 
 
+def test_values_that_archives_have_as_texts_only_are_in_the_label(job: Job) -> None:
+    job.note(10, Notes(mistyped={"cents": ((8, 8, 1),)}))
+    job.commit(BEGUN, [(BEGUN, "a")])
+    found = {"cents": ((8, 8, 3), (11, 11, 2), (13, 13, 1)), "size": ((13, 13, 4),)}
+    for _ in range(2):
+        job.load(5, 15, [(11, "b")], mistyped=found)
+        assert job.ask(8, 8)["mistyped"] == {"cents": 3}, "an agent has told of one of them"
+        assert job.ask(11, 11)["mistyped"] == {"cents": 2}
+        assert (said := job.ask(11, 13))["mistyped"] == {"cents": 3, "size": 4}
+        assert (said["status"], said["causes"]) == ("final_incomplete", ["types"])
+        assert job.ask(12, 12)["status"] == job.ask(14, 15)["status"] == "final"
+
+
 def test_an_agent_without_its_archive_is_missing(job: Job) -> None:
     job.commit(BEGUN, [])
     job.load(30, 34, [(30, "a")], missing=("w2",))

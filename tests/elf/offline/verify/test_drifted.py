@@ -15,7 +15,9 @@ from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import ArchiveSection, PrivacySection, SourceConfig
 from elf.agents.sources.raw_texts import raw_name
 from elf.offline.asking import JobText
+from elf.offline.backfill.run import run_backfill
 from tests.agents.publications.test_control import configure
+from tests.elf.offline.backfill.asked import Asked, described
 from tests.elf.offline.verify.master import Result, verify
 from tests.virtual.agents import Agent, free_port, now_ms, time_s
 
@@ -87,6 +89,18 @@ async def test_what_spark_cannot_read_either_agrees_if_the_label_tells(spark: Sp
     assert verify(JOB, [archive], [result]).agrees
     lying = verify(JOB, [archive], [without_label(result)])
     assert [each.kind for each in lying.windows[0].unexplained] == ["label"]
+
+
+async def test_windows_that_are_backfilled_say_what_did_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    archive, result = await sold(tmp_path, [1, "2.5", 4, "n/a"])
+    start_ms = result["window"]["start_ms"]
+    asked = Asked(described(start_ms + 20_000, start_ms + 20_000, source="orders", query=QUERY, columns=COLUMNS))
+    run_backfill(asked, "sold", start_ms, [archive], incomplete=True)
+    assert asked.loaded and all(set(each.mistyped) <= {"cents"} for each in asked.loaded)
+    runs = [run for each in asked.loaded for run in each.mistyped.get("cents", ())]
+    assert runs == [(start_ms // 10_000, start_ms // 10_000, 2)]
+    lying = result["completeness"] | {"mistyped": {}, "causes": [], "status": "final", "backfilled": 1}
+    assert not verify(JOB, [archive], [{**result, "completeness": lying}]).explained
 
 
 async def test_what_a_value_was_is_redacted_like_all_else(tmp_path: Path) -> None:
