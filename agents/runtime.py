@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 from collections.abc import Callable
+from typing import NamedTuple
 
 from elf.agents.agent import Agent
 from elf.agents.errors import ConfigError
@@ -25,12 +26,27 @@ TOKEN_BYTES_MIN = 16
 TOKEN_NAME = "api.token"
 
 
-async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:
+class ApiDoor(NamedTuple):
+    """Who is let in to the API.
+
+    Attributes:
+        token: what callers send; None: the API is open.
+        callers: knows who of this machine may leave it out; None: nobody.
+        is_new: the token was made just now, and nobody can know it yet.
+    """
+
+    token: str | None
+    callers: Callers | None
+    is_new: bool = False
+
+
+async def run(config: AgentConfig, ready: Callable[[str, str | None], None] | None = None) -> None:
     """Run an agent until SIGTERM or SIGINT.
 
     Args:
         config: the settings.
-        ready: called with the API's URL once the agent serves.
+        ready: called once the agent serves with the API's URL, and with its token if that was made just now: a secret,
+            for whoever started the agent.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -38,15 +54,16 @@ async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -
         loop.add_signal_handler(number, stopping.set)
     os.umask(UMASK)
     close_folder(pathlib.Path(config.agent.data))
-    token, callers = door_of(config)
+    door = door_of(config)
     agent = Agent(config)
     try:
         agent.doubles.on_refusal = stopping.set
         await agent.start()
-        app = make_app(Service(agent), token=token, request_bytes_max=config.api.request_bytes_max, callers=callers)
+        service, bytes_max = Service(agent), config.api.request_bytes_max
+        app = make_app(service, token=door.token, request_bytes_max=bytes_max, callers=door.callers)
         async with serve(app, config.api.bind) as url:
             if ready is not None:
-                ready(url)
+                ready(url, door.token if door.is_new else None)
             await stopping.wait()
         if agent.doubles.refusal is not None:
             raise agent.doubles.refusal
@@ -54,18 +71,19 @@ async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -
         await agent.stop()
 
 
-def door_of(config: AgentConfig) -> tuple[str | None, Callers | None]:
-    """Return the API's token, and who may leave it out; no token: the API is open."""
+def door_of(config: AgentConfig) -> ApiDoor:
+    """Return who is let in to the API; an agent that was given no token makes one, once and for all."""
     if config.api.open:
         log.warning("api.open = true: every user of this machine, and what forwards to it, may use the API")
-        return None, None
+        return ApiDoor(None, None)
     if config.api.token_file:
-        return read_token(config.api.token_file), None
+        return ApiDoor(read_token(config.api.token_file), None)
     file = pathlib.Path(config.agent.data) / TOKEN_NAME
-    if not file.exists():
+    is_new = not file.exists()
+    if is_new:
         _make_token(file)
         log.info("the API's token is in %s; this user and root need none on this machine", file)
-    return read_token(str(file)), callers_of_this_user()
+    return ApiDoor(read_token(str(file)), callers_of_this_user(), is_new)
 
 
 def _make_token(file: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import socket
 from collections.abc import AsyncGenerator, Sequence
@@ -22,6 +23,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.http.body_budget import BUDGET, BodyBudget, hold_bodies
 from elf.agents.http.callers import Callers
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
+from elf.agents.http.local_listener import local_listener, remove_file
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
 from elf.agents.settings.config import split_address
@@ -70,6 +72,8 @@ def make_app(
 async def serve(app: web.Application, bind: str) -> AsyncGenerator[str, None]:
     """Serve the API at HOST:PORT while the block runs; yields its URL (port 0 is replaced by the real one).
 
+    Serves it at a Unix socket, too, where this user has a folder for such.
+
     Raises:
         ConfigError: the address cannot be bound.
     """
@@ -80,6 +84,9 @@ async def serve(app: web.Application, bind: str) -> AsyncGenerator[str, None]:
         why = "the address is in use; choose another port" if error.errno == errno.EADDRINUSE else error.strerror
         raise ConfigError(f"api.bind = {bind!r} cannot be used: {why or error}") from None
     real_port = listeners[0].getsockname()[1]
+    # Clients look there for who answers at a port of this machine's own.
+    local = local_listener(real_port) if any(map(_is_at_home, listeners)) else None
+    listeners = listeners if local is None else [*listeners, local]
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=KEEPALIVE_S)
     await runner.setup()
     assert runner.server is not None
@@ -89,9 +96,17 @@ async def serve(app: web.Application, bind: str) -> AsyncGenerator[str, None]:
             door.open()
         yield f"http://{f'[{host}]' if ':' in host else host}:{real_port}"
     finally:
+        if local is not None:
+            remove_file(local)
         for door in doors:
             await door.close()
         await runner.cleanup()
+
+
+def _is_at_home(listener: socket.socket) -> bool:
+    """Tell whether a loopback address leads to a listener."""
+    address = ipaddress.ip_address(listener.getsockname()[0].partition("%")[0])
+    return address.is_loopback or address.is_unspecified
 
 
 async def _listeners(host: str, port: int) -> Sequence[socket.socket]:

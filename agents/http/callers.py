@@ -74,8 +74,14 @@ class Callers:
 def callers_of_this_user() -> Callers:
     """Return who knows this process's user, root, and the members of the group that is named as the user is."""
     user, group = os.geteuid(), os.getegid()
-    has_own_group = user != 0 and _name_of_user(user) == _name_of_group(group)
-    return Callers(owner_of, lambda caller: caller in (0, user) or (has_own_group and _is_member(caller, group)))
+    own_group = has_own_group()
+    return Callers(owner_of, lambda caller: caller in (0, user) or (own_group and _is_member(caller, group)))
+
+
+def has_own_group() -> bool:
+    """Tell whether this process's group is its user's own, by its name; `users`, say, is everybody's."""
+    user = os.geteuid()
+    return user != 0 and _name_of_user(user) == _name_of_group(os.getegid())
 
 
 def _name_of_user(user: int) -> str | None:

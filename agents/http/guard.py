@@ -1,13 +1,14 @@
 """Who may ask: the bearer token, and the Host and Origin check that stops DNS rebinding (DESIGN section 8).
 
 Off loopback it takes the operator's token. On loopback an agent makes one itself, which whoever could read it from the
-data folder need not send (`elf.agents.http.callers`); or the API is open. There any web page that the operator visits
-may try to reach it through his browser. Such a page gives itself away: its Host is not a loopback name, or its Origin
-is another one.
+data folder need not send (`elf.agents.http.callers`), nor who can open the API's Unix socket; or the API is open. On
+loopback any web page that the operator visits may try to reach it through his browser. Such a page gives itself away:
+its Host is not a loopback name, or its Origin is another one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from elf.agents.http.callers import Callers
+from elf.agents.http.local_listener import is_local_file
 from elf.agents.http.problems import problem
 from elf.agents.settings.config import is_loopback
 
@@ -36,7 +38,7 @@ def require_token(token: str, callers: Callers | None = None) -> Middleware:
         request[IS_TRUSTED] = known
         if known:
             return await handler(request)
-        if callers is not None and not _is_forwarded(request) and callers.is_trusted(request.transport):
+        if not _is_forwarded(request) and _needs_no_token(request.transport, callers):
             return await require_local_host(request, handler)
         if request.path in OPEN_PATHS:
             return await handler(request)
@@ -62,6 +64,11 @@ async def require_local_host(request: web.Request, handler: Handler) -> web.Stre
         return problem(403, "forbidden-origin", f"pages of {origin[:100]!r} may not use this agent")
     request[IS_TRUSTED] = True
     return await handler(request)
+
+
+def _needs_no_token(transport: asyncio.Transport | None, callers: Callers | None) -> bool:
+    """Tell whether whoever called is known without a token, by a file's mode or by the kernel's word."""
+    return is_local_file(transport) or (callers is not None and callers.is_trusted(transport))
 
 
 def _is_forwarded(request: web.Request) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elf.agents.errors import ConfigError
+from elf.cli.connection import is_watched
 from elf.cli.exits import CONFIG, USAGE
 from elf.cli.output import say
 
@@ -159,6 +160,7 @@ def _run(config: AgentConfig) -> None:
     import asyncio
     import logging
 
+    from elf.agent_url import TOKEN_MARK
     from elf.agents.host.allocation import keep_freed_memory
     from elf.agents.host.log_lines import LineFormatter
     from elf.agents.runtime import run
@@ -168,10 +170,15 @@ def _run(config: AgentConfig) -> None:
 
     ready = False
 
-    def announce(api_url: str) -> None:
+    def announce(api_url: str, new_token: str | None) -> None:
         nonlocal ready
         ready = True
-        say(f"ready, API at {api_url}")
+        # Once, as notebooks do, and to a person only: what is no terminal may be a log that others read.
+        if new_token is not None and is_watched():
+            say(f"ready, API at {api_url}/{TOKEN_MARK}{new_token}")
+            say("who is to use it from elsewhere, or as another user, gives that to --agent; it is not shown again")
+        else:
+            say(f"ready, API at {api_url}")
 
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter())

@@ -53,12 +53,13 @@ def connect(agents: Sequence[str] | None, token_file: Path | None, timeout_s: fl
     """Connect to agents for the length of a block; people are told when one keeps them waiting."""
     from elf.client import Client
 
+    given = agents or DEFAULT_URL
     try:
-        urls = urls_of(agents or DEFAULT_URL)
+        urls_of(given)
     except ConfigError as error:
         raise BadRequestError(str(error)) from None
     notice = _notice if is_watched() else None
-    with Client(urls, _read_token(token_file), timeout=timeout_s, notice=notice) as client:
+    with Client(given, _read_token(token_file), timeout=timeout_s, notice=notice) as client:
         yield client
 
 

@@ -8,7 +8,6 @@ go to whom nobody has named.
 from __future__ import annotations
 
 import asyncio
-import io
 import random
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -21,6 +20,7 @@ from elf.agents.wire.result import Result
 from elf.client.events import EventReader
 from elf.client.problems import refuse_closed
 from elf.client.retries import Course, Failure, Repeat, Trouble
+from elf.client.sessions import LostError, Sessions
 from elf.client.trails import AttemptError, Notice, Trail, broken, interrupted, refused
 
 #: What may change something is waited for so long once it was sent, whatever the deadline: given up, nobody would know
@@ -40,25 +40,26 @@ class Attempts:
     """Asks the agents that a client was given.
 
     Args:
-        urls: of their APIs.
-        token: for all of them.
+        agents: URL of an API -> the token for it, if it has one of its own.
+        token: for all others.
         timeout_s: how long a question may take, tries and pauses in all.
         notice: is told once of each question that takes longer than usual, and why.
     """
 
-    def __init__(self, urls: tuple[str, ...], token: str | None, timeout_s: float, notice: Notice | None) -> None:
+    def __init__(
+        self, agents: Mapping[str, str | None], token: str | None, timeout_s: float, notice: Notice | None
+    ) -> None:
         self.timeout_s = timeout_s
-        self._urls = urls
+        self._urls = tuple(agents)
         self._notice = notice
         self._rng = random.Random()
         #: Who answered last.
         self._answered = 0
-        headers = {"User-Agent": "elf"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._session = aiohttp.ClientSession(headers=headers, middlewares=(_sent_once,))
+        self._sessions = Sessions(agents, token)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        await self._sessions.close()
 
     def end_s(self, least_s: float = 0.0) -> float:
         """Return the deadline of what is asked for now, by the event loop's clock; it is so far off at least."""
@@ -112,9 +113,9 @@ class Attempts:
             sent: dict[str, Any] = {
                 "params": params,
                 "timeout": aiohttp.ClientTimeout(total_s, sock_connect=limit_s),
+                "headers": {} if body is None else {"Content-Type": media, **(headers or {})},
+                "body": body,
             }
-            if body is not None:
-                sent |= {"data": io.BytesIO(body), "headers": {"Content-Type": media, **(headers or {})}}
             try:
                 answer = await self._attempt(method, trail.url, path, kind, sent)
             except AttemptError as attempt:
@@ -126,15 +127,15 @@ class Attempts:
 
     async def _attempt(self, method: str, url: str, path: str, kind: type[T], sent: Mapping[str, Any]) -> T:
         """Send one request and decode the answer; raises AttemptError."""
-        refuse_closed(self._session)
+        refuse_closed(self._sessions)
         try:
-            async with self._session.request(method, url + path, **sent) as response:
+            async with self._sessions.request(method, url, path, **sent) as response:
                 body = await response.read()
                 if not response.ok:
                     raise refused(url, response, body)
                 return msgspec.json.decode(body, type=kind)
-        except (aiohttp.ClientError, OSError, _LostError) as error:
-            raise broken(url, error.__cause__ if isinstance(error, _LostError) else error) from error
+        except (aiohttp.ClientError, OSError, LostError) as error:
+            raise broken(url, error.__cause__ if isinstance(error, LostError) else error) from error
         except msgspec.DecodeError as error:
             what = UnavailableError(f"{url} answers, but not as an elf agent does ({error})")
             raise AttemptError(Failure(Trouble.FINAL), what) from None
@@ -145,13 +146,13 @@ class Attempts:
         Raises:
             AttemptError: it does not, or no more.
         """
-        refuse_closed(self._session)
+        refuse_closed(self._sessions)
         url, limit_s = trail.url, max(trail.limit_s(_now_s()), _LIMIT_S_MIN)
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": seen} if seen else {})
         timeout = aiohttp.ClientTimeout(sock_connect=limit_s, sock_read=SILENCE_S)
         reader = EventReader()
         try:
-            async with self._session.get(url + path, headers=headers, timeout=timeout) as response:
+            async with self._sessions.request("GET", url, path, headers=headers, timeout=timeout) as response:
                 if not response.ok:
                     raise refused(url, response, await response.read())
                 self._answered = trail.agent
@@ -160,25 +161,11 @@ class Attempts:
                         if event.kind == "problem":
                             raise interrupted(url, event.data)
                         yield event.id, msgspec.json.decode(event.data, type=Result)
-        except (aiohttp.ClientError, OSError, _LostError) as error:
-            raise broken(url, error.__cause__ if isinstance(error, _LostError) else error) from error
+        except (aiohttp.ClientError, OSError, LostError) as error:
+            raise broken(url, error.__cause__ if isinstance(error, LostError) else error) from error
         except msgspec.DecodeError as error:
             what = UnavailableError(f"{url} sent a result we cannot read ({error})")
             raise AttemptError(Failure(Trouble.FINAL), what) from None
-
-
-class _LostError(Exception):
-    """A connection was lost; its cause is how."""
-
-
-async def _sent_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep the HTTP library from sending by itself again what an agent may have done, as it does with DELETE."""
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _LostError from error
 
 
 def _now_s() -> float:

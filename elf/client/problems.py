@@ -23,6 +23,7 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
+from elf.client.sessions import Sessions
 
 _TYPE_PREFIX = "urn:elf:problem:"
 
@@ -82,9 +83,9 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
     return UnavailableError(detail) if status >= 500 or status == 429 else JobError(detail)
 
 
-def refuse_closed(session: aiohttp.ClientSession) -> None:
-    """Raise BadRequestError for the session of a client that was closed."""
-    if session.closed:
+def refuse_closed(sessions: Sessions) -> None:
+    """Raise BadRequestError for the connections of a client that was closed."""
+    if sessions.closed:
         raise BadRequestError("this client is closed; elf.connect makes another one")
 
 

@@ -87,7 +87,7 @@ class Door:
     """Accepts connections for an HTTP server, within limits.
 
     Args:
-        listener: a bound TCP socket.
+        listener: a bound TCP or Unix socket.
         serve: makes the HTTP server's protocol of one connection.
         tls: context of incoming calls, or None.
         refused: called with a host and a reason for each connection that is turned away.
@@ -150,7 +150,8 @@ class Door:
             self._pause = loop.call_later(RETRY_S, self._resume)
             return
         connection.setblocking(False)
-        host = str(address[0])
+        # A Unix socket's callers have no address.
+        host = str(address[0]) if isinstance(address, tuple) else "this machine"
         self._make_room(host)
         waiting = _Waiting(host, self._serve(), self._forget)
         self._waiting[waiting] = loop.call_later(GREETING_S, self._expire, waiting)

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from elf.agents.errors import ConfigError
-from elf.agents.runtime import TOKEN_NAME, door_of
+from elf.agents.runtime import TOKEN_NAME, ApiDoor, door_of
 from elf.agents.settings.config import AgentConfig, AgentSection, ApiSection
 
 
@@ -18,13 +18,14 @@ def config(folder: pathlib.Path, **api: object) -> AgentConfig:
 def test_a_token_is_made_once_and_read_by_its_user_alone(tmp_path: pathlib.Path) -> None:
     umask = os.umask(0)
     try:
-        token, callers = door_of(config(tmp_path))
+        token, callers, is_new = door_of(config(tmp_path))
     finally:
         os.umask(umask)
     file = tmp_path / TOKEN_NAME
     assert token is not None and len(token) == 64 and token == file.read_text().strip()
-    assert callers is not None and stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert door_of(config(tmp_path))[0] == token
+    assert is_new and callers is not None and stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = door_of(config(tmp_path))
+    assert again.token == token and not again.is_new
     file.write_text("")
     with pytest.raises(ConfigError, match="does not hold at least 16"):
         door_of(config(tmp_path))
@@ -34,11 +35,11 @@ def test_the_operators_token_is_everybodys(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "token"
     file.write_text("0123456789abcdef")
     file.chmod(0o600)
-    assert door_of(config(tmp_path, token_file=str(file))) == ("0123456789abcdef", None)
+    assert door_of(config(tmp_path, token_file=str(file))) == ApiDoor("0123456789abcdef", None)
 
 
 def test_an_open_api_takes_no_token(tmp_path: pathlib.Path) -> None:
-    assert door_of(config(tmp_path, open=True)) == (None, None)
+    assert door_of(config(tmp_path, open=True)) == ApiDoor(None, None)
     assert not (tmp_path / TOKEN_NAME).exists()
     with pytest.raises(ConfigError, match="leave out one of them"):
         config(tmp_path, open=True, token_file="x")

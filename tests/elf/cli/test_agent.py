@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[AgentConfig]:
     async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:
         configs.append(config)
         if ready is not None:
-            ready("http://127.0.0.1:4260")
+            ready("http://127.0.0.1:4260", "s3cret-0123")
 
     monkeypatch.setattr("elf.agents.runtime.run", run)
     return configs
@@ -59,6 +59,16 @@ def test_an_agent_from_options_alone(started: list[AgentConfig], tmp_path: Path)
     assert "ready, API at http://127.0.0.1:4260" in result.stderr
     shown = result.stderr.partition("ready,")[0]
     assert check_config(shown, "shown")[0] == config
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_new_token_is_told_to_a_person_and_to_no_log(
+    started: list[AgentConfig], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr("elf.cli.agent.is_watched", lambda: terminal)
+    said = run("agent", "--source", "pushed").stderr
+    assert ("ready, API at http://127.0.0.1:4260/#token=s3cret-0123" in said) == terminal
+    assert ("s3cret" in said) == terminal
 
 
 def test_an_agent_says_in_few_lines_what_was_set_and_prints_all_on_request(
