@@ -11,7 +11,8 @@ from elf.checking.validate import check_config, check_job
 from tests.columns import PAGE, page
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "bench" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / name for name in ("README.md", "SECURITY.md", "bench/README.md")]
+DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
 
 
 def anchors(document: Path) -> set[str]:
