@@ -19,6 +19,10 @@ RETAIN_MS = 86_400_000
 SLIDES_RETAINED, SLIDES_RETAINED_MAX = 64, 512
 #: Slides in a window of such a job: as many results follow from each that is lost.
 SLIDES_MAX = 512
+#: What a job may cost its agents while nothing comes, and its master while it is followed: 5 % of a core, as measured.
+INTERVAL_MS_MIN = 100
+#: Each tree has its own snapshots and commits.
+SEALS_PER_S_MAX = 30
 
 
 class Numbering(NamedTuple):
@@ -84,6 +88,33 @@ def check_beside(definition: Definition, query: Query | None = None) -> None:
     if query.last is not None:
         check_iterating(query, definition.options)
     interval_ms_of(definition, query.window)
+
+
+def check_pace(definition: Definition) -> None:
+    """Refuse a job to publish whose intervals are so short that it would cost too much while nothing comes.
+
+    Slides and early results are no more frequent than intervals. Jobs that run are left alone.
+
+    Raises:
+        JobSpecError: they are; or the query is none.
+    """
+    options, window = definition.options, outline_of(definition.query).window
+    interval_ms = interval_ms_of(definition, window)
+    least_ms = max(INTERVAL_MS_MIN, -(-options.trees * 1000 // SEALS_PER_S_MAX))
+    if interval_ms >= least_ms:
+        return
+    setting, why = None, f"which its window asks for (size, slide{' and emit_every' if options.emit_every_ms else ''})"
+    if options.interval_ms is not None:
+        setting, why = "options.interval", "as the option interval says"
+    elif options.emit_every_ms is not None:
+        setting, why = "options.emit_every", "as the option emit_every asks for"
+    trees = f" with {options.trees} trees" if options.trees > 1 else ""
+    raise JobSpecError(
+        f"the job has intervals of {interval_ms} ms{trees}, {why}; the shortest are {least_ms} ms: they cost agents "
+        "even while nothing comes",
+        hint=f"use {least_ms} ms or more",
+        setting=setting,
+    )
 
 
 def check_iterating(query: Query, options: Options) -> None:

@@ -29,6 +29,7 @@ from elf.agents.errors import (
 from elf.agents.extensions.installed_applications import require_application
 from elf.agents.host.compilation import Compilation
 from elf.agents.jobs.definition import Definition, load_definition
+from elf.agents.jobs.intervals import check_pace
 from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.dialect import refused
@@ -138,6 +139,7 @@ class Publisher:
         """Return a definition with a type for each column that it reads, which can run; errors as `_publish`."""
         typed = replace(definition, columns=_typed(definition, read, source), version=version)
         compile_job(typed, typed.types, self._admits)
+        check_pace(typed)
         return typed
 
     async def _publish_parts(
@@ -171,6 +173,7 @@ class Publisher:
         read = await self._compilation.do(lambda: columns_read(definition.query))
         source = await self._describe_source(definition, read)
         definition = replace(definition, columns=_typed(definition, read, source))
+        check_pace(definition)
         # Refused here already, before any master is asked.
         bound(definition.creator, definition.name, definition.functions, self._admits)
         return definition

@@ -19,7 +19,7 @@ import msgspec
 from elf.agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
 from elf.agents.extensions.signed.job_file import beside
 from elf.agents.jobs.definition import Definition, check_query, load_definition, query_place
-from elf.agents.jobs.intervals import check_beside
+from elf.agents.jobs.intervals import check_beside, check_pace
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
@@ -151,6 +151,7 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     try:
         check_calls(definition.query, {each.name for each in definition.functions})
         check_beside(definition)
+        check_pace(definition)
     except JobSpecError as error:
         return error
     mistakes: dict[str, JobSpecError] = {}

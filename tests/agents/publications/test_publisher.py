@@ -15,6 +15,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.jobs.definition import load_definition
 from elf.agents.language.query import columns_read
 from elf.agents.publications import publisher as publishing
+from elf.agents.publications.change import Wanted
 from elf.agents.wire.replies import Reply, encode_reply
 from elf.overlay.contract import Answer
 from elf.overlay.errors import NotFoundError, UnreachableError
@@ -49,6 +50,23 @@ async def test_a_job_is_published_again_from_another_agent_at_once(
             with pytest.raises(JobSpecError, match="no application"):
                 await Service(one).publish(JOB, "job.toml", None, None)
         assert (await Service(other).publish(JOB, "job.toml", None, None))["state"] == "running"
+
+
+async def test_what_would_seal_too_often_is_neither_published_nor_made_of_a_job_that_runs(
+    tmp_path: pathlib.Path,
+) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        with pytest.raises(JobSpecError, match="the shortest are 100 ms"):
+            await Service(agent).publish(JOB.replace("500 ", "5 "), "job.toml", None, None)
+        await Service(agent).publish(JOB, "job.toml", None, None)
+        for wanted in (
+            Wanted(change="update", options={"interval": "10ms"}),
+            Wanted(change="update", query="SELECT count(*) AS n FROM orders GROUP BY window(ts, '7 milliseconds')"),
+        ):
+            with pytest.raises(JobSpecError, match="the shortest are 100 ms"):
+                await Service(agent).change("shop", "sold", wanted)
+        (known,) = await Service(agent).jobs()
+        assert known["version"] == 1
 
 
 async def test_of_two_that_publish_at_once_one_wins_and_the_other_finds_its_job(tmp_path: pathlib.Path) -> None:
