@@ -99,6 +99,8 @@ class _AgentCollector(Collector):
         ends = CounterMetricFamily("elf_lines", "Lines by their end; they add up to read", labels=["source", "end"])
         oddities = "Lines repaired or cut, and values that do not fit their column's type, by kind"
         odd = CounterMetricFamily("elf_line_oddities", oddities, labels=["source", "kind", "column"])
+        early = "Lines rejected because their events are further ahead of the clock than ahead_max"
+        ahead = CounterMetricFamily("elf_lines_ahead", early, labels=["source"])
         gaps = CounterMetricFamily("elf_truncations", "Logs truncated while they were read", labels=["source"])
         lost = CounterMetricFamily("elf_gap_bytes", "Bytes known to be lost by truncation", labels=["source"])
         newest = GaugeMetricFamily("elf_newest_event_timestamp_seconds", "Newest event time", labels=["source"])
@@ -112,12 +114,13 @@ class _AgentCollector(Collector):
             for kind, count in msgspec.structs.asdict(intake.pump.oddities).items():
                 for column, values in sorted(count.items()) if kind == "mistyped" else [("", count)]:
                     odd.add_metric([source, kind, column], values)
+            ahead.add_metric([source], counters.ahead)
             gaps.add_metric([source], intake.pump.tail.gap_count)
             lost.add_metric([source], intake.pump.tail.gap_bytes)
             newest.add_metric([source], (intake.pump.newest_ms or 0) / 1000)
             trouble.add_metric([source], float(intake.trouble is not None))
             resting.add_metric([source], float(intake.resting))
-        yield from (read, ends, odd, gaps, lost, newest, trouble, resting)
+        yield from (read, ends, odd, ahead, gaps, lost, newest, trouble, resting)
 
     def _jobs(self) -> Iterator[Metric]:
         held = "PAOs of open intervals; of those that several jobs hold together, the job's part"

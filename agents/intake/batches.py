@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from elf.agents.language.types import SqlType
@@ -18,6 +19,7 @@ from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
 from elf.agents.sources.lines import clean
 from elf.agents.sources.raw_texts import stacked
+from elf.agents.sources.times.notations import LATEST_MS
 from elf.agents.worker.poison import keep_whatever, parse_whatever
 
 #: A log's lines are parsed once they are this part of the most that is read at a time, ...
@@ -49,6 +51,7 @@ class Gathering:
         ways: columns that lines are parsed to, of each way to parse them.
         chunk_bytes: the most that is read at a time.
         redacted: as for `keep_whatever`.
+        latest_ms: lines with a later event time are rejected; None: none is.
     """
 
     def __init__(
@@ -58,11 +61,13 @@ class Gathering:
         ways: Sequence[Mapping[str, SqlType]],
         chunk_bytes: int,
         redacted: Callable[[str], str] = str,
+        latest_ms: int | None = None,
     ) -> None:
         self._format = format
         self._literals = literals
         self._ways = ways
         self._redacted = redacted
+        self._latest_ms = LATEST_MS if latest_ms is None else latest_ms
         self._chunk_bytes = chunk_bytes
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
@@ -103,7 +108,7 @@ class Gathering:
         return [Gathered(log, lines.parsed) for log, lines in logs.items()]
 
     def _parse(self, lines: _Lines) -> None:
-        kept = joined(lines.kept)
+        kept = msgspec.structs.replace(joined(lines.kept), latest_ms=self._latest_ms)
         lines.kept = []
         lines.kept_bytes = 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):

@@ -104,6 +104,7 @@ class Pump:
         self.now_ms = clock
         self._chunk_bytes = settings.chunk_bytes
         self.from_end = settings.from_end
+        self._ahead_ms_max = settings.ahead_ms_max
         self._set_back = SetBack(settings.source, clock())
         self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
@@ -234,7 +235,9 @@ class Pump:
         texts = decoder.redactor.literals(literals)
         ways = self.workers.parsings(decoder.columns if self._archive is not None else {})
         redacted = decoder.redactor.message
-        lines = Gathering(decoder.format, texts, [way.columns for way in ways], self._chunk_bytes, redacted)
+        latest_ms = None if self._ahead_ms_max is None else self.now_ms() + self._ahead_ms_max
+        columns = [way.columns for way in ways]
+        lines = Gathering(decoder.format, texts, columns, self._chunk_bytes, redacted, latest_ms)
         while chunk is not None:
             lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough

@@ -20,6 +20,8 @@ class PumpSettings:
     checkpoint_ms: int
     #: Files that were never read begin at their end.
     from_end: bool = False
+    #: How far ahead of our clock an event may be; lines of later ones are rejected. None: as far as it likes.
+    ahead_ms_max: int | None = None
 
 
 class PumpClock(Protocol):

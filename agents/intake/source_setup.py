@@ -84,6 +84,7 @@ def make_pump(
         chunk_bytes=config.agent.chunk_bytes,
         checkpoint_ms=config.agent.checkpoint_ms,
         from_end=source.start == "end",
+        ahead_ms_max=source.ahead_ms_max,
     )
     pump = Pump(
         settings,

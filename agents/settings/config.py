@@ -140,6 +140,9 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     time_zone: str = ""
     #: Where a file that was never read begins: "beginning" (its backlog counts) or "end".
     start: str = "beginning"
+    #: How far ahead of this machine's clock an event may be, as a duration; lines of later ones are rejected, for each
+    #: would keep an interval open until its time has come. "": as far as it likes.
+    ahead_max: str = "1d"
     #: Column types of a JSON source (Spark names); those not listed are inferred from a sample at publish.
     columns: dict[str, str] = {}
     #: What is blurred or left out of its events.
@@ -148,6 +151,16 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if self.start not in ("beginning", "end"):
             raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
+        if self.ahead_max:
+            try:
+                parse_duration_ms(self.ahead_max)
+            except ValueError as error:
+                raise ConfigError(f'ahead_max = {error}, or "" for no bound') from None
+
+    @property
+    def ahead_ms_max(self) -> int | None:
+        """How far ahead of the clock an event may be; None without a bound."""
+        return parse_duration_ms(self.ahead_max) if self.ahead_max else None
 
     @property
     def reads_as(self) -> str | list[str]:

@@ -5,6 +5,7 @@ It knows every format, so that who only reads JSON should not load it before a l
 
 from __future__ import annotations
 
+from elf.agents.sources.blocks import AHEAD
 from elf.agents.sources.catalogue import COMBINED, OBJECT_WRAPPERS, WRAPPERS
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.json_lines import JSON, NO_COLUMN, NO_OBJECTS, JsonLines
@@ -47,6 +48,9 @@ def advice(format: Format, line: bytes, reason: str, section: str = "", *, quote
         if isinstance(inner, PairLines):
             return f"they have no time in a field that is known to have it; name that with {time_option}"
         return "their time is none"
+    if reason == AHEAD:
+        admits = f"ahead_max under [{section}] admits" if section else "is admitted"
+        return f"their times are further ahead of this machine's clock than {admits}: a clock or a time zone is wrong"
     if line.startswith(_EXPORTED):
         return f"they are of journalctl -o export; have it write -o json, and read that with {format_option} journald"
     if reason == "no_header":

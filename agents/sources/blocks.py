@@ -14,8 +14,11 @@ from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Re
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends
 from elf.agents.sources.raw_texts import UnfitValues, raw_column, raw_name, stacked
+from elf.agents.sources.times.notations import NO_TIME
 
 _TIME = "ts"
+#: The reason of lines whose event time is further ahead of the clock than the source admits.
+AHEAD = "time:ahead"
 
 
 class Found(NamedTuple):
@@ -50,6 +53,12 @@ class Found(NamedTuple):
         """Return a line."""
         begin = int(self.ends[number - 1]) + 1 if number else self.begin
         return self.data[begin : int(self.ends[number])]
+
+
+def timely(times: npt.NDArray[np.int64], rejects: Rejects) -> npt.NDArray[np.bool_]:
+    """Tell which event times there are, and are not too far ahead of the clock."""
+    found: npt.NDArray[np.bool_] = (times != NO_TIME) & (times <= rejects.latest_ms)
+    return found
 
 
 def block_events(
@@ -88,10 +97,12 @@ def _reject(
     none = np.flatnonzero(~found.are_events)
     count, room = len(found.misfits) + len(none), rejects.room
     numbers = found.fitting[none[:room]].tolist()
-    reasons = {number: why_none(row) for number, row in zip(numbers, none[:room].tolist(), strict=True)}
+    ahead = found.times[none] > rejects.latest_ms
+    rows = zip(numbers, none[:room].tolist(), ahead[:room].tolist(), strict=True)
+    reasons = {number: AHEAD if is_ahead else why_none(row) for number, row, is_ahead in rows}
     reasons |= {number: why_misfit(said) for number, *said in found.misfits[:room].tolist()}
     first = sorted(reasons)[:room]
-    rejects.add_all([(found.line(number), reasons[number]) for number in first], count)
+    rejects.add_all([(found.line(number), reasons[number]) for number in first], count, int(ahead.sum()))
 
 
 def whole(lines: Kept, parts: Sequence[Parsed], wanted: Mapping[str, SqlType], rejects: Rejects) -> Parsed:
@@ -112,6 +123,7 @@ def whole(lines: Kept, parts: Sequence[Parsed], wanted: Mapping[str, SqlType], r
         rejected=rejects.count,
         filtered=lines.filtered,
         headers=lines.headers,
+        ahead=rejects.ahead,
     )
     return Parsed(events, counters, rejects.sample(), lines.oddities + oddities, mistyped)
 

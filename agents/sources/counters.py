@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from elf.agents.sources.times.notations import LATEST_MS
+
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
 REJECTS_MAX = 100
 REJECT_BYTES_MAX = 4096
@@ -31,7 +33,7 @@ class Counters(_Tally, frozen=True):
     """Lines by their end; each line read is in exactly one of the others.
 
     `headers` say what the lines behind them are made of, and are no events themselves; `parts` are lines of which
-    others are the rest, whose end they share.
+    others are the rest, whose end they share. `ahead` says how many of the rejected are events too far in the future.
     """
 
     read: int = 0
@@ -40,6 +42,7 @@ class Counters(_Tally, frozen=True):
     filtered: int = 0
     headers: int = 0
     parts: int = 0
+    ahead: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -88,10 +91,17 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 class Rejects:
-    """Counts rejected lines and keeps the first few of them with their reasons."""
+    """Counts rejected lines and keeps the first few of them with their reasons.
 
-    def __init__(self) -> None:
+    Args:
+        latest_ms: lines with a later event time are to be rejected.
+    """
+
+    def __init__(self, latest_ms: int = LATEST_MS) -> None:
         self.count = 0
+        self.latest_ms = latest_ms
+        #: Of those counted.
+        self.ahead = 0
         self._sample: list[tuple[bytes, str]] = []
 
     def add(self, line: bytes, reason: str) -> None:
@@ -105,9 +115,10 @@ class Rejects:
         """How many more lines will be kept."""
         return REJECTS_MAX - len(self._sample)
 
-    def add_all(self, sample: Sequence[tuple[bytes, str]], count: int) -> None:
-        """Count lines that others have rejected, and keep the first of them while there is room."""
+    def add_all(self, sample: Sequence[tuple[bytes, str]], count: int, ahead: int = 0) -> None:
+        """Count lines, of which some are `ahead`, that others have rejected; keep the first while there is room."""
         self.count += count
+        self.ahead += ahead
         self._sample += [(line[:REJECT_BYTES_MAX], reason) for line, reason in sample[: self.room]]
 
     def sample(self) -> tuple[tuple[bytes, str], ...]:

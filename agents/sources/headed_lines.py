@@ -81,15 +81,16 @@ class HeadedLines:
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
         """Parse rows into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
-        rejects, parts, begin = Rejects(), list[Parsed](), 0
+        rejects, parts, begin = Rejects(lines.latest_ms), list[Parsed](), 0
         sections = lines.sections or (Section(b"", len(lines.ends)),)
         for section in sections:
             own = _rows(Lines(lines.data, lines.ends), begin, begin + section.lines)
             begin += section.lines
-            kept, reader = Kept(own.data, own.ends), self._reader(section.header)
+            kept, reader = Kept(own.data, own.ends, latest_ms=lines.latest_ms), self._reader(section.header)
             if isinstance(reader, LayoutLines):
                 parts.append(reader.parse(kept, wanted))
-                rejects.add_all(parts[-1].rejects, parts[-1].counters.rejected)
+                counted = parts[-1].counters
+                rejects.add_all(parts[-1].rejects, counted.rejected, counted.ahead)
             else:
                 first = [(_line(own, number), reader) for number in range(min(kept.count, rejects.room))]
                 rejects.add_all(first, kept.count)

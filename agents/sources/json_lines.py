@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import event_time
-from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.blocks import Found, block_events, timely, whole
 from elf.agents.sources.counters import Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.lines import Ends
@@ -74,12 +74,12 @@ class JsonLines:
 
         If there are `numbers`, those of the lines that are events go there.
         """
-        rejects, parts, lines, first = Rejects(), list[Parsed](), lines.repaired(), 0
+        rejects, parts, lines, first = Rejects(lines.latest_ms), list[Parsed](), lines.repaired(), 0
         columns = tuple((name, kind) for name, kind in wanted.items() if name != "ts")
         reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
             read = reader.read(lines.data, begin, ends, self._times_of)
-            are_events = (read.times != NO_TIME) & (read.lacking < 0)
+            are_events = timely(read.times, rejects) & (read.lacking < 0)
             found = Found(lines.data, begin, ends, read.misfits, read.times, are_events, read.columns, read.mistyped)
             parts.append(block_events(found, rejects, _why, partial(self._why_none, read.lacking)))
             if numbers is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.lines import Ends, cuts, line_ends, valid_utf8
+from elf.agents.sources.times.notations import LATEST_MS
 
 
 class Section(NamedTuple):
@@ -37,6 +38,7 @@ class Kept(msgspec.Struct, frozen=True):
         headers: how many others are headers.
         sections: of formats with headers: which of the lines are below which; all of them are in one.
         is_utf8: the lines are known to be valid UTF-8.
+        latest_ms: lines with a later event time are rejected.
     """
 
     data: bytes
@@ -47,6 +49,7 @@ class Kept(msgspec.Struct, frozen=True):
     headers: int = 0
     sections: tuple[Section, ...] = ()
     is_utf8: bool = False
+    latest_ms: int = LATEST_MS
 
     @classmethod
     def whole(cls, line: bytes) -> Kept:
@@ -89,7 +92,7 @@ class Kept(msgspec.Struct, frozen=True):
         if not bad_encoding:
             return self
         odd = self.oddities + Oddities(bad_encoding=bad_encoding)
-        return Kept(data, line_ends(data), self.huge, self.filtered, odd, is_utf8=True)
+        return Kept(data, line_ends(data), self.huge, self.filtered, odd, is_utf8=True, latest_ms=self.latest_ms)
 
     def halves(self) -> tuple[Kept, Kept]:
         """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
@@ -100,9 +103,16 @@ class Kept(msgspec.Struct, frozen=True):
         first, second = _cut(self.sections, lines)
         return (
             Kept(
-                self.data[:at], self.ends[:lines], self.huge[:huge], self.filtered, self.oddities, self.headers, first
+                self.data[:at],
+                self.ends[:lines],
+                self.huge[:huge],
+                self.filtered,
+                self.oddities,
+                self.headers,
+                first,
+                latest_ms=self.latest_ms,
             ),
-            Kept(self.data[at:], self.ends[lines:] - at, self.huge[huge:], sections=second),
+            Kept(self.data[at:], self.ends[lines:] - at, self.huge[huge:], sections=second, latest_ms=self.latest_ms),
         )
 
 
@@ -122,6 +132,7 @@ def joined(parts: Sequence[Kept]) -> Kept:
         if any(part.sections for part in parts)
         else (),
         is_utf8=all(part.is_utf8 for part in parts),
+        latest_ms=parts[0].latest_ms,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elf.agents.language.types import SqlType
-from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.blocks import Found, block_events, timely, whole
 from elf.agents.sources.counters import Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
@@ -93,7 +93,7 @@ class LayoutLines:
 
         If there are `numbers`, those of the lines that are events go there.
         """
-        rejects, parts, first = Rejects(), list[Parsed](), 0
+        rejects, parts, first = Rejects(lines.latest_ms), list[Parsed](), 0
         for block, ends in lines.blocks(BLOCK_BYTES):
             part, own = self._events(block, ends, wanted, rejects)
             parts.append(part)
@@ -140,7 +140,7 @@ class LayoutLines:
             ends = line_ends(block) if bad_encoding else ends
         read = self._reader.read(block, ends, wanted)
         ms, ambiguous = self._utc(read)
-        found = Found(block, 0, ends, read.misfits, ms, ms != NO_TIME, read.columns, read.mistyped)
+        found = Found(block, 0, ends, read.misfits, ms, timely(ms, rejects), read.columns, read.mistyped)
         part = block_events(found, rejects, self._why)
         odd = Oddities(bad_encoding=bad_encoding, time_ambiguous=ambiguous)
         return msgspec.structs.replace(part, oddities=part.oddities + odd), found.fitting[found.are_events]

@@ -15,7 +15,7 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow
-from elf.agents.sources.blocks import Found, block_events, whole
+from elf.agents.sources.blocks import Found, block_events, timely, whole
 from elf.agents.sources.counters import Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layout_lines import BLOCK_BYTES, LayoutLines
@@ -67,7 +67,7 @@ class PairLines:
 
         If there are `numbers`, those of the lines that are events go there.
         """
-        rejects = Rejects()
+        rejects = Rejects(lines.latest_ms)
         parts, first = list[Parsed](), 0
         for block, ends in lines.blocks(BLOCK_BYTES):
             part, own = self._events(block, ends, wanted, rejects)
@@ -126,7 +126,7 @@ class PairLines:
             if bad.any():
                 misfitting = np.flatnonzero(bad)
                 mistyped[name] = UnfitValues(misfitting, texts.gather(misfitting))
-        taken = Found(block, 0, ends, misfits[:unfit], ms, ms != NO_TIME, columns, mistyped)
+        taken = Found(block, 0, ends, misfits[:unfit], ms, timely(ms, rejects), columns, mistyped)
         part = block_events(taken, rejects, lambda misfit: reason(self.name, misfit[0]))
         odd = Oddities(bad_encoding=bad_encoding, time_ambiguous=ambiguous)
         return msgspec.structs.replace(part, oddities=part.oddities + odd), taken.fitting[taken.are_events]

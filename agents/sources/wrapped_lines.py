@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -20,6 +21,7 @@ from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.layout import TIME
 from elf.agents.sources.lines import LINE_BYTES_MAX, Ends, clean
 from elf.agents.sources.raw_texts import UnfitValues, raw_column, raw_name
+from elf.agents.sources.times.notations import LATEST_MS
 from elf.agents.sources.typed_texts import of_type
 from elf.agents.sources.wrapped.records import PARTS_MAX, Records, join_parts
 from elf.agents.sources.wrapped.wrappers import MESSAGE, STREAM, Unwrapped, Wrapper
@@ -95,15 +97,20 @@ class WrappedLines:
         """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         if self._direct is not None and not self.wrapper.has_parts(lines.data):
             return self._direct.parse(lines, wanted)
-        unwrapped = self.wrapper.unwrap(lines)
-        rejects = Rejects()
-        rejects.add_all(unwrapped.parsed.rejects, unwrapped.parsed.counters.rejected)
+        # The wrapper's times count only where nothing is known of what stands in it.
+        around_ms = lines.latest_ms if self.inner is None else LATEST_MS
+        unwrapped = self.wrapper.unwrap(msgspec.structs.replace(lines, latest_ms=around_ms))
+        rejects = Rejects(lines.latest_ms)
+        counted = unwrapped.parsed.counters
+        rejects.add_all(unwrapped.parsed.rejects, counted.rejected, counted.ahead)
         rejects.add_all([(line, f"format:{MESSAGE}@0") for line in unwrapped.rejected], len(unwrapped.rejected))
         records = self._records(unwrapped, rejects)
         around = unwrapped.parsed.events[records.last]
         events, oddities, mistyped = self._events(records.texts, around, wanted, rejects)
         parts = int((records.sizes - 1).sum())
-        counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered, parts=parts)
+        counters = Counters(
+            lines.count + lines.filtered, events.height, rejects.count, lines.filtered, parts=parts, ahead=rejects.ahead
+        )
         oddities += lines.oddities + Oddities(bad_encoding=unwrapped.parsed.oddities.bad_encoding)
         return Parsed(events, counters, rejects.sample(), oddities, mistyped)
 
@@ -157,8 +164,8 @@ class WrappedLines:
             return _with_unfit(events, typed, Oddities(), {})
         data, ends = _block(texts)
         numbers: list[Ends] = []
-        parsed = self.inner.parse(Kept(data, ends), wanted, numbers)
-        rejects.add_all(parsed.rejects, parsed.counters.rejected)
+        parsed = self.inner.parse(Kept(data, ends, latest_ms=rejects.latest_ms), wanted, numbers)
+        rejects.add_all(parsed.rejects, parsed.counters.rejected, parsed.counters.ahead)
         events = parsed.events
         if own:
             rows = np.concatenate(numbers) if numbers else np.empty(0, np.int64)

@@ -64,6 +64,7 @@ class Site:
     sealed: list[Sealed] = dataclasses.field(default_factory=list)
     archived: bool = False
     format: str = "json"
+    ahead_ms_max: int | None = None
 
     def __post_init__(self) -> None:
         self.start()
@@ -77,7 +78,8 @@ class Site:
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            SETTINGS, tail, decoder, self.checkpoints, archive, rejected, clock,
+            dataclasses.replace(SETTINGS, ahead_ms_max=self.ahead_ms_max), tail, decoder, self.checkpoints, archive,
+            rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -313,6 +315,23 @@ def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:
     site.run()
     assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
     assert "nonsense" in (site.folder / "rejected" / "s.txt").read_text()
+
+
+def test_events_too_far_ahead_of_the_clock_are_rejected_and_open_no_interval(tmp_path: pathlib.Path) -> None:
+    site = Site(tmp_path, ahead_ms_max=60_000)
+    site.write((NOW_MS, "now"), (NOW_MS + 60_000, "soon"), (NOW_MS + 60_001, "later"), (NOW_MS * 2, "much later"))
+    site.run()
+    assert site.pump.counters == Counters(read=4, parsed=2, rejected=2, ahead=2)
+    assert (tmp_path / "rejected" / "s.txt").read_text().count("time:ahead\t") == 2
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert sum(each.rejected for each in notes) == 2, "labels say so"
+    (worker,) = site.pump.workers.values()
+    assert max(worker.open) <= (BASE_MS + NOW_MS + 60_000) // 2_000
+    site.clock.now_ms += 60_000  # what has been rejected stays so, what comes now is judged by now
+    site.write((NOW_MS + 60_001, "later"))
+    site.run()
+    assert site.pump.counters.parsed == 3
+    site.database.close()
 
 
 def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,14 @@ def test_advice_names_the_setting_where_there_is_a_configuration() -> None:
     assert said.endswith("say what they are with --format (format under [sources.access]), such as combined")
 
 
+def test_advice_on_events_too_far_ahead_names_the_bound() -> None:
+    said = advice(make_format("json"), b'{"ts": "2099-01-01T00:00:00Z"}', "time:ahead", "sources.access")
+    assert said == (
+        "their times are further ahead of this machine's clock than ahead_max under [sources.access] admits: a clock "
+        "or a time zone is wrong"
+    )
+
+
 def test_advice_does_not_show_lines_that_people_may_not_see() -> None:
     said = advice(make_format("combined"), b"secret - -", "format:remote_addr@0", quotes=False)
     assert "stops at byte 0" in said and "secret" not in said
