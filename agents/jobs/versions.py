@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec.structs import replace
 
@@ -279,6 +281,14 @@ class Versions:
         """Tell whether PAOs of a kind are what an interval is counted by."""
         version = self.at(interval).version
         return version.pao_kind == kind and not version.is_paused and interval >= version.since
+
+    def counted(self, kind: int, intervals: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell of many intervals what `counts` tells of one. O(intervals x versions)."""
+        found = np.zeros(len(intervals), np.bool_)
+        for run in self.runs():
+            if run.version.pao_kind == kind and not run.version.is_paused:
+                found |= (intervals >= run.first) & (intervals <= run.last)
+        return found
 
     def boundaries(self, after: int, through: int) -> list[int]:
         """Return the first intervals of versions within (after + 1, through]: where a run is to be divided."""

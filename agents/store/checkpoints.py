@@ -6,14 +6,16 @@ how far a source was read and everything that was made of the lines up to there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from elf.agents.completeness.runs import FOREVER
-from elf.agents.store.checksums import verified
-from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.checksums import DamagedError, verified
+from elf.agents.worker.paos import with_tables
+from elf.agents.worker.state import Progress, Snapshot, SourceState, Tables, Whole, WorkerState
 from elf.overlay.contract import NEVER
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
@@ -21,6 +23,10 @@ if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
 
     from elf.agents.host.disk_damage import Damages
     from elf.agents.store.database import Database
+
+
+#: What a worker's row is called where it is damaged.
+_OPEN = "a job's open intervals"
 
 
 class Checkpoints:
@@ -51,6 +57,8 @@ class Checkpoints:
                     "INSERT OR REPLACE INTO workers VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))",
                     (worker.tree, progress, worker.open_block),
                 )
+                if worker.tables is not None:
+                    _write_tables(sql, worker.tree, worker.tables)
                 settled = NEVER if worker.progress.settled is None else worker.progress.settled
                 sql.execute("DELETE FROM snapshots WHERE tree = ? AND through <= ?", (worker.tree, settled))
                 rows = [(worker.tree, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
@@ -68,6 +76,7 @@ class Checkpoints:
         """Drop all worker state of a stopped job."""
         with self._database.transaction() as sql:
             sql.execute("DELETE FROM workers WHERE tree = ?", (tree,))
+            sql.execute("DELETE FROM open_tables WHERE tree = ?", (tree,))
             sql.execute("DELETE FROM snapshots WHERE tree = ?", (tree,))
 
     def source(self, source: str) -> SourceState | None:
@@ -97,8 +106,24 @@ def _worker(sql: sqlite3.Connection, tree: bytes) -> WorkerState | None:
     row = sql.execute("SELECT * FROM workers WHERE tree = ?", (tree,)).fetchone()
     if row is None:
         return None
-    _, progress, open_block = verified(row, "a job's open intervals")
+    _, progress, open_block = verified(row, _OPEN)
+    open_block = with_tables(open_block, functools.partial(_table, sql, tree))
     return WorkerState(tree, msgspec.json.decode(progress, type=Progress), open_block, _snapshots(sql, tree))
+
+
+def _write_tables(sql: sqlite3.Connection, tree: bytes, tables: Tables) -> None:
+    known = sql.execute("SELECT number FROM open_tables WHERE tree = ?", (tree,)).fetchall()
+    gone = [(tree, number) for (number,) in known if number not in tables.numbers]
+    sql.executemany("DELETE FROM open_tables WHERE tree = ? AND number = ?", gone)
+    rows = [(tree, number, block) for number, block in tables.new.items()]
+    sql.executemany("INSERT OR REPLACE INTO open_tables VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))", rows)
+
+
+def _table(sql: sqlite3.Connection, tree: bytes, number: int) -> bytes:
+    row = sql.execute("SELECT * FROM open_tables WHERE tree = ? AND number = ?", (tree, number)).fetchone()
+    if row is None:
+        raise DamagedError(f"{_OPEN}: a part of them is not there")
+    return bytes(verified(row, _OPEN)[2])
 
 
 def _snapshots(

@@ -73,6 +73,11 @@ CREATE TABLE held_checkpoints (source TEXT NOT NULL, address TEXT NOT NULL, agen
                                number INTEGER NOT NULL, kept_ms INTEGER NOT NULL, body BLOB NOT NULL,
                                checksum INTEGER NOT NULL, PRIMARY KEY (source, address))
 """,
+    # Of workers that have very many intervals open: what does not change with each checkpoint.
+    """
+CREATE TABLE open_tables (tree BLOB NOT NULL, number INTEGER NOT NULL, block BLOB NOT NULL, checksum INTEGER NOT NULL,
+                          PRIMARY KEY (tree, number))
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(STEPS)
@@ -103,6 +108,12 @@ TABLES = (
     META,
     Table("sources", "SELECT * FROM sources", "SELECT * FROM sources ORDER BY source DESC", own=True),
     Table("workers", "SELECT * FROM workers", "SELECT * FROM workers ORDER BY tree DESC", own=True),
+    Table(
+        "open_tables",
+        "SELECT * FROM open_tables",
+        "SELECT * FROM open_tables ORDER BY tree DESC, number DESC",
+        own=True,
+    ),
     Table("snapshots", "SELECT * FROM snapshots", "SELECT * FROM snapshots ORDER BY tree DESC, through DESC", own=True),
     Table("controls", "SELECT * FROM controls", "SELECT * FROM controls ORDER BY tree DESC", own=True),
     Table(

@@ -6,12 +6,15 @@ A job that is changed while it runs has intervals of different versions, whose P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.versions import PaoKind, Versions
 from elf.cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
 from elf.cbt.frames import joined
@@ -23,8 +26,35 @@ BLOCKS_MAX = 1 << 12
 Blocks = Annotated[tuple[tuple[PaoKind, bytes], ...], msgspec.Meta(max_length=BLOCKS_MAX)]
 #: So many intervals are looked for one by one: a partition by Polars costs more.
 FEW = 4
+#: So many intervals in one frame are many.
+SCATTERED = 32
 #: How lz4 frames begin, so also blocks.
 _BLOCK = b"\x04\x22\x4d\x18"
+#: How a map of two begins, as what has tables is.
+_TABLED = b"\x82"
+
+
+class StoredTable(msgspec.Struct, frozen=True, array_like=True):
+    """A table of PAOs of many intervals, of one kind, as a worker's row on disk tells of it.
+
+    Attributes:
+        kind: of its PAOs.
+        number: names it on that disk.
+        gone: runs of intervals, (after, through], whose rows in it are not open any more.
+        block: its rows; empty where they lie in a row of their own.
+    """
+
+    kind: PaoKind
+    number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    gone: RunsAfter
+    block: bytes = b""
+
+
+class _Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a worker has open: `rest`, as it is where there are no tables, and tables."""
+
+    rest: bytes
+    tables: Annotated[tuple[StoredTable, ...], msgspec.Meta(max_length=BLOCKS_MAX)]
 
 
 class Paos:
@@ -123,6 +153,23 @@ def extent(frame: pl.DataFrame) -> tuple[int, int] | None:
     return (int(intervals.min()), int(intervals.max())) if intervals.len() else None  # type: ignore[arg-type]
 
 
+def ascending(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put rows in the order of their intervals, those of each as they are."""
+    at = frame[INTERVAL].to_numpy()
+    return frame if (at[1:] >= at[:-1]).all() else frame[np.argsort(at, kind="stable")]
+
+
+def among(frame: pl.DataFrame, intervals: npt.NDArray[np.int64]) -> pl.Series:
+    """Tell which rows of a frame are of some intervals."""
+    return pl.Series(np.isin(frame[INTERVAL].to_numpy(), intervals))
+
+
+def is_scattered(frame: pl.DataFrame) -> bool:
+    """Tell whether a frame is of so many intervals that they should not be looked at one by one."""
+    found = extent(frame)
+    return found is not None and found[1] - found[0] >= SCATTERED and frame[INTERVAL].n_unique() > SCATTERED
+
+
 def check_blocks(blocks: Sequence[tuple[int, bytes]]) -> None:
     """Refuse blocks that together take more memory than a single one may, before any is decompressed.
 
@@ -146,8 +193,13 @@ def decoded(blocks: Sequence[tuple[int, bytes]], versions: Versions) -> Paos:
     return Paos((kind, decode(block, plan.schema)) for kind, block, plan in plans if plan is not None)
 
 
-def encode_open(paos: Paos, versions: Versions) -> bytes:
-    """Encode what a worker has open, for its own disk: as one block where all of it is of the first kind."""
+def encode_open(paos: Paos, versions: Versions, tables: Sequence[StoredTable] = ()) -> bytes:
+    """Encode what a worker has open, for its own disk: as one block where all of it is of the first kind.
+
+    `tables` are told of beside that.
+    """
+    if tables:
+        return msgspec.msgpack.encode(_Open(encode_open(paos, versions), tuple(tables)))
     kinds = {kind for kind, frame in paos.parts if frame.height}
     first = versions.plan_of(0)
     if first is not None and kinds <= {0}:
@@ -156,10 +208,47 @@ def encode_open(paos: Paos, versions: Versions) -> bytes:
 
 
 def decode_open(data: bytes, versions: Versions) -> Paos:
-    """Decode what `encode_open` made; raises PaoDecodeError on anything else."""
+    """Decode what `encode_open` made, with the rows of all tables; raises PaoDecodeError on anything else."""
+    if (found := _tabled(data)) is not None:
+        rest = decode_open(found.rest, versions)
+        rows = decoded([(each.kind, each.block) for each in found.tables], versions).parts
+        known = [each for each in found.tables if versions.plan_of(each.kind) is not None]
+        left = [(kind, _without(frame, each.gone)) for (kind, frame), each in zip(rows, known, strict=True)]
+        return Paos([*rest.parts, *left])
     if data[:4] == _BLOCK:
         return decoded([(0, data)], versions)
     try:
         return decoded(read_msgpack(data, Blocks), versions)
     except msgspec.DecodeError as error:
         raise PaoDecodeError(f"not what a worker has open: {error}") from None
+
+
+def with_tables(data: bytes, read: Callable[[int], bytes]) -> bytes:
+    """Put the rows of tables into what `encode_open` has made; `read` returns a table's, by number."""
+    found = _tabled(data)
+    if found is None:
+        return data
+    tables = tuple(msgspec.structs.replace(each, block=read(each.number)) for each in found.tables)
+    return msgspec.msgpack.encode(msgspec.structs.replace(found, tables=tables))
+
+
+def has_tables(data: bytes) -> bool:
+    """Tell whether there are tables beside what `encode_open` has made."""
+    return _tabled(data) is not None
+
+
+def _tabled(data: bytes) -> _Open | None:
+    if data[:1] != _TABLED:
+        return None
+    try:
+        return read_msgpack(data, _Open)
+    except msgspec.DecodeError as error:
+        raise PaoDecodeError(f"not what a worker has open: {error}") from None
+
+
+def _without(frame: pl.DataFrame, gone: RunsAfter) -> pl.DataFrame:
+    at = frame[INTERVAL].to_numpy()
+    left = np.ones(len(at), np.bool_)
+    for after, through in gone:
+        left &= (at <= after) | (at > through)
+    return frame.filter(pl.Series(left))

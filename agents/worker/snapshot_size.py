@@ -7,15 +7,21 @@ as many snapshots as it takes.
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom, within
+from elf.agents.jobs.versions import Versions
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, pack
 from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
 
+#: How many late intervals that the master retains are brought at a time: for each second of an interval's length, and
+#: at least; and how many older ones.
+LATE_PER_S, LATE_MIN, LATE_OLD_MAX = 50, 64, 65_536
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
 SNAPSHOT_BYTES_MAX = PAYLOAD_BYTES_MAX - (64 << 10)
 
@@ -36,7 +42,30 @@ class Fitted(NamedTuple):
     gaps: RunsFrom
 
 
-def fit(notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int) -> Fitted:
+def late_brought(late: Sequence[int], floor: int, versions: Versions) -> int:
+    """Return how many of the late intervals that wait go into the next snapshot, the oldest first; at least one.
+
+    Each late interval that the master retains is a pane that it reads and writes anew, so there is a bound on those: as
+    many as should cost it a part of the interval's own time. What is older is in its oldest pane, or in none. A job
+    without window has a single pane.
+
+    Args:
+        late: the intervals, ascending.
+        floor: up to here all are sealed.
+        versions: of the job.
+    """
+    plan = versions.newest.plan
+    if not late or plan.window is None:
+        return len(late)
+    old = bisect.bisect_left(late, versions.retained(floor, plan))
+    if old > LATE_OLD_MAX:
+        return LATE_OLD_MAX
+    return min(len(late), old + max(LATE_MIN, plan.interval_ms * LATE_PER_S // 1_000))
+
+
+def fit(
+    notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int, left_behind: int | None = None
+) -> Fitted:
     """Pack as many of the first rows as fit, those of a late interval together. O(rows), mostly once.
 
     Together, because the snapshot that says that it brings an interval may be counted when one before it is not. Where
@@ -49,14 +78,15 @@ def fit(notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int) 
         rows: PAOs, each interval's together: what is sealed now, then what is late, ascending; late is what the job's
             results are without, or whatever belongs to intervals that are sealed already.
         sealed_now: how many of the rows are sealed now.
+        left_behind: the first interval of which rows wait that are not among these: late, and later than all of them.
     """
     count = rows.height
     if not count and not notes and not owed:
         return Fitted(None, rows, (), ())  # most intervals of most jobs, and they should cost nearly nothing
-    intervals = rows.intervals
+    intervals, others = rows.intervals, [] if left_behind is None else [left_behind]
     while True:
         waiting = intervals[count:].unique().sort().to_list() if count < rows.height else []
-        until = waiting[0] - 1 if waiting else FOREVER
+        until = min(waiting[:1] + others, default=FOREVER + 1) - 1
         settled, left = within(owed, NEVER, until), within(owed, until, FOREVER)
         both = intervals[count] if 0 < count < rows.height and intervals[count - 1] == intervals[count] else None
         now = set(intervals[count:sealed_now].to_list())

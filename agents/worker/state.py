@@ -76,16 +76,28 @@ class Snapshot(msgspec.Struct, frozen=True):
     payload: bytes | None
 
 
+class Tables(msgspec.Struct, frozen=True):
+    """Tables of what a worker has open, each in a row of its own: it stays as it is while the worker's row changes.
+
+    `numbers` are those of all that are needed, `new` has the rows of those that are not stored yet.
+    """
+
+    numbers: tuple[int, ...]
+    new: Mapping[int, bytes]
+
+
 class WorkerState(msgspec.Struct, frozen=True):
     """One worker's part of a checkpoint.
 
-    `tree` names the publication it works on, `open_block` holds its unsealed PAOs.
+    `tree` names the publication it works on, `open_block` holds its unsealed PAOs. Where these are of very many
+    intervals most lie in `tables`; None: in those that are stored. What is read back has their rows in `open_block`.
     """
 
     tree: bytes
     progress: Progress
     open_block: bytes
     sealed: Sequence[Snapshot] = ()
+    tables: Tables | None = None
 
 
 class SourceState(msgspec.Struct, frozen=True):

@@ -11,23 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.lacks import GONE, RUNS_MAX
-from elf.agents.completeness.runs import bounded, holds, union
+from elf.agents.completeness.runs import FOREVER, bounded, holds, union
 from elf.agents.completeness.tallies import ended, without
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
 from elf.agents.sources.counters import Mistyped
 from elf.agents.worker.open_intervals import OpenIntervals
-from elf.agents.worker.paos import Paos, decode_open, encode_open
+from elf.agents.worker.paos import Paos, decode_open, encode_open, extent, has_tables
 from elf.agents.worker.payload import Notes, unpack
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
 from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.readouts import Readouts
-from elf.agents.worker.snapshot_size import fit
+from elf.agents.worker.snapshot_size import fit, late_brought
 from elf.agents.worker.state import Progress, Snapshot, WorkerState
 from elf.agents.worker.unfit import saying, unsaid_of, with_mistyped
 from elf.agents.worker.verdicts import counted, is_overtaken, is_set_back, left_out
@@ -101,6 +103,8 @@ class Worker:
         versions = Versions.of(job)
         worker = cls(versions, agent_id, state.progress, tree=state.tree)
         worker.open.insert(decode_open(state.open_block, versions))
+        if has_tables(state.open_block):
+            worker.open.note_stored()
         if not worker.is_exact:
             worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
         progress = worker.progress
@@ -229,10 +233,23 @@ class Worker:
             taken = [each for each in taken if not holds(dropped, each)]
         if not taken:
             return ()
+        self._note_taken(frame, kind)
+        return [each for each in taken if self.versions.counts(kind, each)]
+
+    def admit_all(self, frame: EventFrame, intervals: npt.NDArray[np.int64], kind: int) -> npt.NDArray[np.int64]:
+        """Do what `admit` does, of very many intervals. O(intervals)."""
+        through = self.progress.counted
+        taken = intervals if through is None else intervals[intervals > through]
+        for after, until in self.progress.dropped:
+            taken = taken[(taken <= after) | (taken > until)]
+        if len(taken):
+            self._note_taken(frame, kind)
+        return taken[self.versions.counted(kind, taken)]
+
+    def _note_taken(self, frame: EventFrame, kind: int) -> None:
         self.dirty = True
         if late := self._late(frame, kind):
             self.progress = replace(self.progress, late=self.progress.late + late)
-        return [each for each in taken if self.versions.counts(kind, each)]
 
     def _late(self, frame: EventFrame, kind: int) -> int:
         """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
@@ -305,7 +322,7 @@ class Worker:
             if is_overtaken(self.progress):
                 self.overtaken = closed
             return []
-        throughs = {interval for interval in self.open if floor < interval < closed} | {closed}
+        throughs = {*self.open.between(floor + 1, closed - 1), closed}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
         snapshots = []
@@ -320,7 +337,7 @@ class Worker:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
         progress = self.progress
         told = progress.owed or progress.since or progress.lacks(self.agent_id)
-        return bool(told) or any(interval <= floor for interval in self.open)
+        return bool(told) or bool(self.open.between(NEVER, floor))
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
         """Take the master's verdict on what was sealed up to `verdict.through`.
@@ -343,7 +360,7 @@ class Worker:
                 self._told_since = None
             if self.is_exact and is_set_back(progress, verdict):
                 self.progress = left_out(self.progress, verdict)
-                self.open.drop([held for held in self.open if held <= verdict.through])
+                self.open.drop(NEVER, verdict.through)
             return
         options = self.versions.at(verdict.through).plan.definition.options
         drops = verdict.named and options.straggler in ("drop", "void")
@@ -351,7 +368,7 @@ class Worker:
         if drops:
             # Late events of forgotten ones count, under labels that name us.
             dropped = union(dropped, ((verdict.previous, verdict.through),))[-RUNS_MAX:]
-            self.open.drop([held for held in self.open if verdict.previous < held <= verdict.through])
+            self.open.drop(verdict.previous + 1, verdict.through)
         else:
             # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
             heeded = NEVER if progress.settled is None else progress.settled
@@ -383,21 +400,23 @@ class Worker:
             last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
             readouts: what others have read that are stored at the same time.
         """
-        progress, paos = self.progress, None
+        progress, keeps = self.progress, True
         if not self.is_exact:
             keeps = last or self._semantics == "at-least-once"
             progress = replace(progress, early=not last and keeps, volatile=None if keeps else self._volatile())
             sealed = [held for through, held in sorted(self._unsettled.items()) if through > self._stored and keeps]
             self._stored = max([self._stored, *(held.through for held in sealed)])
-            paos = None if keeps else Paos()
             self.progress = replace(self.progress, early=progress.early)
-        block = encode_open(self.open.snapshot(readouts) if paos is None else paos, self.versions)
-        return WorkerState(self.tree, progress, block, tuple(sealed))
+        if keeps:
+            paos, told, tables = self.open.stored(readouts)
+        else:
+            paos, told, tables = Paos(), (), self.open.unstored()
+        return WorkerState(self.tree, progress, encode_open(paos, self.versions, told), tuple(sealed), tables)
 
     def _volatile(self) -> tuple[int, int] | None:
         """Return the run of intervals with data in memory only."""
         held = [run for through, run in self._intervals.items() if through > self._stored]
-        held += [(interval, interval) for interval in self.open] + [*self.progress.gaps]
+        held += [(interval, interval) for interval in self.open.ends] + [*self.progress.gaps]
         return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
 
     @property
@@ -407,7 +426,7 @@ class Worker:
 
     def close(self) -> None:
         """Let go of all that is open; the worker is not to be used any more."""
-        self.open.drop(list(self.open))
+        self.open.drop(NEVER, FOREVER)
 
     def _seal_one(self, floor: int, through: int, readouts: Readouts | None, read: int) -> Snapshot:
         """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
@@ -416,15 +435,17 @@ class Worker:
         self._read = read
         progress, agent = self.progress, self.agent_id
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
-        due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
-        rows = self.open.take(due, readouts)
+        late = self.open.between(NEVER, floor) if floor > NEVER else []
+        brought = late_brought(late, floor, self.versions)
+        waiting = late[brought] if brought < len(late) else None
+        rows = self.open.take([(floor + 1, through), *([(late[0], late[brought - 1])] if late else [])], readouts)
         since = {agent: progress.since} if progress.since else {}
         lacks = progress.lacks(agent)
         # What is of intervals that are open yet waits for them.
         notes = replace(unsaid_of(progress), since=since, mistyped=ended(progress.mistyped, through))
         notes = notes.with_lacks(lacks) if lacks else notes
-        sealed_now = int((rows.intervals > floor).sum()) if due else 0
-        fitted = fit(notes, agent, progress.owed, rows, sealed_now)
+        sealed_now = int((rows.intervals > floor).sum()) if rows.height else 0
+        fitted = fit(notes, agent, progress.owed, rows, sealed_now, waiting)
         unsaid = Notes(gaps=fitted.gaps, mistyped=without(progress.mistyped, through))
         self.progress = saying(progress, unsaid, sealed=through, owed=fitted.owed)
         self.open.insert(fitted.rest)
@@ -435,7 +456,8 @@ class Worker:
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
             self._unsettled[through] = snapshot
-            if due or progress.gaps:
-                spans = [*((interval, interval) for interval in due), *progress.gaps]
+            at = [extent(frame) for _, frame in rows.parts]
+            spans = [*(each for each in at if each is not None), *progress.gaps]
+            if spans:
                 self._intervals[through] = min(first for first, _ in spans), max(last for _, last in spans)
         return snapshot

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from elf.agents.failures import FAILURES
 from elf.agents.language.installed.calls import FunctionsStoppedError
-from elf.agents.worker.open_intervals import insert_together
-from elf.agents.worker.paos import by_interval
+from elf.agents.worker.open_intervals import divided, insert_together
+from elf.agents.worker.paos import among, extent
 from elf.agents.worker.sharing.event_frame import EventFrame
-from elf.cbt import PaoSchema, split
+from elf.cbt import INTERVAL, PaoSchema, split
 
 if TYPE_CHECKING:
     from elf.agents.worker.worker import Worker
@@ -79,9 +80,21 @@ def take_together(
         schema: of the PAOs.
         workers: each with the kind of PAOs that these are in its job.
     """
-    parts = by_interval(paos)
-    intervals = [interval for interval, _ in parts]
-    taken = [(worker, kind, worker.admit(frame, intervals, kind)) for worker, kind in workers]
+    parts, scattered = divided(paos, [worker.open for worker, _ in workers])
+    taken: list[tuple[Worker, int, Collection[int]]]
+    if scattered is None:
+        intervals = [interval for interval, _ in parts]
+        taken = [(worker, kind, worker.admit(frame, intervals, kind)) for worker, kind in workers]
+    else:
+        at = np.unique(paos[INTERVAL].to_numpy())
+        admitted = [(worker, kind, worker.admit_all(frame, at, kind)) for worker, kind in workers]
+        for worker, kind, own in admitted:
+            _scatter(
+                scattered if len(own) == len(at) else scattered.filter(among(scattered, own)), schema, worker, kind
+            )
+        taken = [
+            (worker, kind, set(own[np.isin(own, [at for at, _ in parts])].tolist())) for worker, kind, own in admitted
+        ]
     for interval, part in parts:
         takers = [(worker, kind) for worker, kind, own in taken if interval in own]
         try:
@@ -93,6 +106,18 @@ def take_together(
             for worker, _ in takers:
                 at_ms = worker.versions.start_ms(interval)
                 worker.note_gap(at_ms, at_ms)
+
+
+def _scatter(paos: pl.DataFrame, schema: PaoSchema, worker: Worker, kind: int) -> None:
+    """Give a worker PAOs of very many intervals."""
+    try:
+        worker.open.scatter(kind, paos, schema)
+    except MemoryError:
+        raise
+    except FAILURES as error:
+        log.error("job %s cannot take events in: %s", worker.jobs, error)
+        first, last = extent(paos) or (0, 0)
+        worker.note_gap(worker.versions.start_ms(first), worker.versions.start_ms(last))
 
 
 def named(workers: Sequence[Worker]) -> str:

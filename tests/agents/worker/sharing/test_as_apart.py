@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions, has_same_states
-from elf.agents.worker.paos import Paos, decode_open
+from elf.agents.worker.paos import Paos, decode_open, with_tables
 from elf.agents.worker.payload import unpack
 from elf.agents.worker.sharing.workers import Workers
 from elf.agents.worker.state import Snapshot, WorkerState
@@ -70,6 +70,8 @@ class World:
         self.versions = {name: Versions.of(plan) for name, plan in PLANS.items()}
         self.sealed: dict[str, list[Snapshot]] = {name: [] for name in NAMES}
         self.read_ms: int | None = None
+        #: What is on disk beside workers' rows.
+        self.tables: dict[str, dict[int, bytes]] = {name: {} for name in NAMES}
         for name in NAMES:
             self.crews[name][name.encode()] = self._new(name)
 
@@ -144,7 +146,7 @@ class World:
     def restart(self, name: str) -> None:
         worker = self._worker(name)
         if worker is not None:
-            state = worker.state(self.sealed[name], last=True)
+            state = self.on_disk(worker.state(self.sealed[name], last=True))
             self.part_with(name)
             self.crews[name][name.encode()] = Worker.restore(self.versions[name], "w1", state)
 
@@ -156,10 +158,21 @@ class World:
         notes, paos = unpack(snapshot.payload, self.versions[name])
         return snapshot.through, notes, rows_of(paos)
 
-    def stored(self, state: WorkerState) -> object:
+    def on_disk(self, state: WorkerState) -> WorkerState:
+        """Store a state; return it as it is read back."""
         name = state.tree.decode()
-        snapshots = [self.told(name, each) for each in state.sealed]
-        return name, state.progress, rows_of(decode_open(state.open_block, self.versions[name])), snapshots
+        if state.tables is not None:
+            held = {**self.tables[name], **state.tables.new}
+            self.tables[name] = {number: held[number] for number in state.tables.numbers}
+        return msgspec.structs.replace(
+            state, open_block=with_tables(state.open_block, self.tables[name].__getitem__), tables=None
+        )
+
+    def stored(self, state: WorkerState) -> object:
+        state, name = self.on_disk(state), state.tree.decode()
+        versions, snapshots = self.versions[name], [self.told(name, each) for each in state.sealed]
+        paos = decode_open(state.open_block, versions)
+        return name, state.progress, rows_of(paos.merged(versions)), snapshots
 
     def progress(self) -> list[object]:
         workers = [(name, self._worker(name)) for name in NAMES]

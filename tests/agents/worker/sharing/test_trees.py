@@ -175,8 +175,8 @@ def test_copies_are_bounded_and_forget_what_nobody_holds() -> None:
     none, kept = Readouts(0), Readouts()
     assert found(none) == found(kept) and none.bytes == 0 < kept.bytes
     kept = Readouts()
-    first = workers[0].open.take([0], kept)
-    assert workers[1].open.take([0], kept) is first and isinstance(first, Paos)
+    first = workers[0].open.take([(0, 0)], kept)
+    assert workers[1].open.take([(0, 0)], kept) is first and isinstance(first, Paos)
     assert kept.bytes > 0
-    workers[2].open.take([0], kept)
+    workers[2].open.take([(0, 0)], kept)
     assert kept.bytes == 0 and readouts.READOUTS_BYTES_MAX > 0
