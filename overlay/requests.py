@@ -178,7 +178,11 @@ class Requests:
     async def _hop(self, key: bytes, body: bytes, path: Sequence[str], until_s: float, *, direct: bool) -> Reply:
         """Let our own handler answer; else go where it points; else a step closer to the key."""
         try:
-            answer = await self._ask(key, body, path)
+            # Before whoever asks gives up, so that it hears what keeps us.
+            async with asyncio.timeout_at(until_s - HOP_MS / 2_000):
+                answer = await self._ask(key, body, path)
+        except TimeoutError:
+            return _unreachable(f"{self.me.address} is busy: it has not answered in time", path)
         except OverlayError as error:
             return _unreachable(str(error)[:1024], path)
         except Exception:
@@ -243,7 +247,10 @@ class Requests:
                         await waiting.heard
                 return await waiting.reply
         except TimeoutError:
-            return _unreachable(f"no answer from {to.address} in time", further)
+            # Who has said that it has the question is there, whatever keeps it.
+            is_there = waiting.heard.done() and not waiting.heard.cancelled()
+            busy = f"{to.address} is busy: it has taken the question, and not answered in time"
+            return _unreachable(busy if is_there else f"no answer from {to.address} in time", further)
         finally:
             del self._waiting[request_id]
 

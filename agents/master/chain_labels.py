@@ -46,9 +46,8 @@ def advance(
     Returns:
         The base there is then; None if there is none yet.
     """
-    late = [interval for interval, _ in change.late]
-    if late:
-        chain.touch(min(late))
+    if change.late:
+        chain.touch(min(each.first for each in change.late))
     if state.newest == NEVER:
         return None
     interval_ms = chain.plan.interval_ms
@@ -56,7 +55,8 @@ def advance(
     # What came too late for a result that is fixed: results from here on should have it, and have not.
     missed = 0
     if old is not None:
-        missed = sum(1 for at in late if old.begins <= at < old.end_ms // interval_ms)
+        fixed = range(old.begins, old.end_ms // interval_ms)
+        missed = sum(1 for each in change.late if each.first < fixed.stop and fixed.start <= each.last)
         missed += min(1, state.too_late - before.too_late)
     advanced = chain.advanced(change, horizon)
     if advanced is None:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from elf.agents.completeness.label import Label
-from elf.agents.completeness.runs import holds
+from elf.agents.completeness.label import RUNS_MAX, Label
 from elf.agents.completeness.tallies import Counts, summed
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.panes.history import History
-from elf.agents.master.panes.past import Change
+from elf.agents.master.panes.past import Change, Late
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import paused
-from elf.agents.worker.paos import Paos, by_interval
+from elf.agents.worker.paos import Paos, ascending, by_interval, extent, held
 from elf.agents.worker.payload import Notes
-from elf.cbt import PaoSchema
+from elf.cbt import INTERVAL, PaoSchema
 from elf.overlay.contract import NEVER, Commit
 
 #: The key of a cumulative job's only pane.
@@ -154,31 +155,63 @@ class Filling:
 
     def _add_to_panes(self, rows: pl.DataFrame, schema: PaoSchema, state: MasterState) -> MasterState:
         change = self.change
-        for interval, part in by_interval(rows):
-            key = self._pane_of(interval)
+        for key, part in self._by_pane(rows):
             if key is None:
                 state = replace(state, too_late=state.too_late + _keys_in(part, schema))
                 continue
             label = change.labels.get(key) or self._history.labels[key]
             if label.void:
                 continue  # also what comes late
-            if holds(state.archived, interval):
+            archived = held(part, state.archived)
+            if archived.any():
                 # The archive had it already, or has it now: whether it is in the pane nobody knows.
-                change.labels[key] = replace(label, shed=label.shed + _keys_in(part, schema)).revised()
+                shed = label.shed + _keys_in(part.filter(archived), schema)
+                change.labels[key] = label = replace(label, shed=shed).revised()
+                part = part.filter(~archived)
+            if not part.height:
                 continue
             if key not in self._opened:
-                change.labels[key] = label.revised()
-                change.late.append((interval, part))
-            label = change.labels[key]
-            frames = [self._history.pane(key, change), part]
+                for late in _late(part):
+                    change.labels[key] = label = label.revised()
+                    change.late.append(late)
+            frames, (first, _) = [self._history.pane(key, change), part], extent(part) or (key, key)
             whole = label.previous + 1 == label.through
-            change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
+            change.frames[key] = schema.merge_interval(frames, first) if whole else schema.merge(frames)
         return state
 
-    def _pane_of(self, interval: int) -> int | None:
-        """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
-        now = next((key for key, previous in self._opened.items() if previous < interval <= key), None)
-        return next(self._history.labels.holding(interval, interval), None) if now is None else now
+    def _by_pane(self, rows: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+        """Yield the rows of each pane with its key; with None those of runs of which none is retained any more.
+
+        O(rows log rows), whatever intervals they are of: agents bring those of very many in one commit.
+        """
+        rows = ascending(rows)
+        at, begin = rows[INTERVAL].to_numpy(), 0
+        while begin < len(at):
+            key, last = self._pane_of(int(at[begin]))
+            end = int(np.searchsorted(at, last, "right"))
+            yield key, rows[begin:end]
+            begin = end
+
+    def _pane_of(self, interval: int) -> tuple[int | None, int]:
+        """Return the key of the pane whose run holds an interval, or None, and up to which interval that is so."""
+        labels = self._history.labels
+        for opened, previous in self._opened.items():
+            if previous < interval <= opened:
+                return opened, opened
+        key = next(labels.holding(interval, interval), None)
+        if key is not None:
+            return key, min([key, *(each for each in self._opened.values() if each >= interval)])
+        following = next(labels.ends(interval, -NEVER), None)
+        befores = [*self._opened.values(), *(() if following is None else (labels[following].previous,))]
+        return None, min((each for each in befores if each >= interval), default=-NEVER)
+
+
+def _late(rows: pl.DataFrame) -> list[Late]:
+    """Divide late rows of a pane by interval; those of more than a label remembers are one run."""
+    first, last = extent(rows) or (0, 0)
+    if first == last or rows[INTERVAL].n_unique() > RUNS_MAX:
+        return [Late(first, last, rows)]
+    return [Late(interval, interval, part) for interval, part in by_interval(rows)]
 
 
 def _keys_in(rows: pl.DataFrame, schema: PaoSchema) -> int:

@@ -65,10 +65,10 @@ class News:
             edition: the commit's.
             told: runs of intervals, both ends included, that are known only now to lack something.
         """
-        late: dict[int, list[int]] = {}
-        for interval, _ in change.late:
-            for key in self._labels.holding(interval, interval):
-                late.setdefault(key, []).append(interval)
+        late: dict[int, list[tuple[int, int]]] = {}
+        for first, last, _ in change.late:
+            for key in self._labels.holding(first, first):
+                late.setdefault(key, []).append((first, last))
         # Key -> whether more changes of it than the intervals that late rows are of.
         changed: dict[int, bool] = {}
         for key, label in change.labels.items():
@@ -79,8 +79,8 @@ class News:
             changed |= dict.fromkeys(list(self._labels.holding(first, last))[-TOLD_MAX:], True)
         for key in changed.keys() - set(change.gone):
             label = before = change.labels.get(key) or self._labels[key]
-            for interval in late.get(key, ()):
-                label = label.changed_at(interval, interval, 1)
+            for first, last in late.get(key, ()):
+                label = label.changed_at(first, last, 1)
             if changed[key]:
                 label = label.changed_at(*label.run, 0)
             runs = [(first, last) for first, last, _ in set(label.changed_in).difference(before.changed_in)]

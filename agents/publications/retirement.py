@@ -95,7 +95,7 @@ class Retiring:
         member = self._member(named, done)
         if member is None:
             if unreachable:
-                raise UnavailableError(f"the masters cannot be reached: {unreachable[0]['why']}")
+                raise UnavailableError(f"the masters do not answer: {unreachable[0]['why']}")
             raise UnknownAgentError(named, await self._names(rows))
         if job is None:
             sources = {row["source"] for row, _ in done} | set(member.sources)

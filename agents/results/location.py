@@ -122,7 +122,7 @@ class Locator:
                 if (found := await search.straight(root, [])) is not None:
                     return found
         if search.trouble is not None:
-            raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
+            raise UnavailableError(f"the master of {key} does not answer: {search.trouble}")
         if master is None and over is None and search.named is not None:
             master = search.named.address
         if master is not None:

@@ -164,6 +164,15 @@ def among(frame: pl.DataFrame, intervals: npt.NDArray[np.int64]) -> pl.Series:
     return pl.Series(np.isin(frame[INTERVAL].to_numpy(), intervals))
 
 
+def held(frame: pl.DataFrame, runs: RunsAfter) -> pl.Series:
+    """Tell which rows of a frame are of intervals of some runs. O(rows x runs)."""
+    at = frame[INTERVAL].to_numpy()
+    found = np.zeros(len(at), np.bool_)
+    for after, through in runs:
+        found |= (at > after) & (at <= through)
+    return pl.Series(found)
+
+
 def is_scattered(frame: pl.DataFrame) -> bool:
     """Tell whether a frame is of so many intervals that they should not be looked at one by one."""
     found = extent(frame)
@@ -247,8 +256,4 @@ def _tabled(data: bytes) -> _Open | None:
 
 
 def _without(frame: pl.DataFrame, gone: RunsAfter) -> pl.DataFrame:
-    at = frame[INTERVAL].to_numpy()
-    left = np.ones(len(at), np.bool_)
-    for after, through in gone:
-        left &= (at <= after) | (at > through)
-    return frame.filter(pl.Series(left))
+    return frame.filter(~held(frame, gone))

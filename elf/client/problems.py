@@ -91,8 +91,8 @@ def refuse_closed(sessions: Sessions) -> None:
 
 def unreachable(url: str, error: BaseException | None) -> UnavailableError:
     """Return what to say when the agent at a URL cannot be asked, given why."""
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return UnavailableError(f"no agent answers at {url}; start one with `elf agent`, or name another URL")
     if isinstance(error, TimeoutError):
-        return UnavailableError(f"the agent at {url} did not answer in time")
+        return UnavailableError(f"the agent at {url} is busy: it has taken the request, and did not answer in time")
     return UnavailableError(f"the connection to {url} broke: {error or type(error).__name__}")

@@ -129,6 +129,21 @@ def test_an_agent_that_works_on_its_answer_is_waited_for_and_asked_once() -> Non
     simulate(main)
 
 
+def test_an_agent_that_is_busy_is_told_from_one_that_does_not_answer() -> None:
+    async def main() -> None:
+        net = Net(3)
+        net.answers[0] = b"slow"
+        net.slow_s = {0: 9.0, 2: 9.0}
+        for asker in (1, 0):  # of others, and of oneself
+            with pytest.raises(UnreachableError, match=rf"^{net.contacts[0].address} is busy: it has"):
+                await net.nodes[asker].ask(net.contacts[0], b"", 2_000)
+        net.deaf = {0}
+        with pytest.raises(UnreachableError, match=rf"^no answer from {net.contacts[0].address} in time$"):
+            await net.nodes[1].ask(net.contacts[0], b"", 2_000)
+
+    simulate(main)
+
+
 def test_a_late_answer_of_one_passed_by_changes_nothing() -> None:
     async def main() -> None:
         net = Net(3)

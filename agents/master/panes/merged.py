@@ -115,10 +115,6 @@ class Merged:
                 pieces.append(Piece(None, begin, end))
         return pieces
 
-    def holding(self, interval: int) -> list[int]:
-        """Return the blocks kept or declined that hold an interval."""
-        return [name_of(level, interval >> level) for level in self._levels() if self._knows(level, interval >> level)]
-
     def within(self, first: int, last: int) -> list[int]:
         """Return the blocks kept or declined that hold any of these intervals, both ends included."""
         return [
@@ -137,14 +133,14 @@ class Merged:
             for index in of[level].irange(maximum=oldest >> level)
         ]
 
-    def steps(self, oldest: int, late: Collection[int], lowest: int = 0) -> list[int]:
+    def steps(self, oldest: int, late: Collection[tuple[int, int]], lowest: int = 0) -> list[int]:
         """Choose blocks to make next, small ones first, of this level and above.
 
-        None of them reaches back to `oldest` or holds a late interval.
+        None of them reaches back to `oldest` or holds an interval of late runs, both ends included.
         """
         self._due -= {(level, index) for level, index in self._due if index << level <= oldest}
         due = self._due.irange((lowest, -(1 << 62)))
-        fit = (at for at in due if not any(interval >> at[0] == at[1] for interval in late))
+        fit = (at for at in due if not any(first >> at[0] <= at[1] <= last >> at[0] for first, last in late))
         return [name_of(level, index) for level, index in itertools.islice(fit, STEPS_MAX)]
 
     def want_around(self, ends: Iterable[int], oldest: int, through: int) -> None:

@@ -64,9 +64,9 @@ class Premerging:
 
     def prepare(self, change: Change) -> None:
         """Drop blocks that a change makes wrong or old, and make some of those that earlier ones have made due."""
-        late = {interval for interval, _ in change.late}
+        late = [(first, last) for first, last, _ in change.late]
         oldest = max(change.expired, default=self._oldest)
-        gone = [*self._merged.until(oldest), *(name for interval in late for name in self._merged.holding(interval))]
+        gone = [*self._merged.until(oldest), *(name for run in late for name in self._merged.within(*run))]
         # Which of both a block was, kept or declined, makes no difference here.
         change.dropped |= {(kind, name) for name in gone for kind in _MERGED_KINDS}
         change.dropped |= set(self._orders.expired(oldest))

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -48,6 +49,14 @@ class _LabelledPane(msgspec.Struct, frozen=True, array_like=True):
     block: bytes
 
 
+class Late(NamedTuple):
+    """Rows of intervals of one pane, from the first to the last of them, that are late."""
+
+    first: int
+    last: int
+    rows: pl.DataFrame
+
+
 class Change:
     """What a commit changes of the past; what serves long windows is filled in last, when the panes are known."""
 
@@ -55,7 +64,7 @@ class Change:
         self.labels: dict[int, Label] = {}
         self.frames: dict[int, pl.DataFrame] = {}
         #: Rows of intervals that had been committed before.
-        self.late: list[tuple[int, pl.DataFrame]] = []
+        self.late: list[Late] = []
         #: Key -> runs of a pane's intervals, both ends included, of which results say something else now.
         self.changed_in: dict[int, list[tuple[int, int]]] = {}
         #: The run of intervals, both ends included, whose panes are made anew.

@@ -107,8 +107,9 @@ class Summing:
         totals, schema = self._totals, self._past.schema
         gone: set[int] = set(totals.marks.irange(maximum=max(change.expired))) if change.expired else set()
         made: dict[int, pl.DataFrame] = {}
-        for interval, rows in change.late:
-            amended, dropped = totals.late(interval)
+        for first, _, rows in change.late:
+            # No mark is in the midst of a pane, so those of all its intervals are the same.
+            amended, dropped = totals.late(first)
             gone.update(dropped)
             newest: pl.DataFrame | None = None
             for mark in reversed(amended):

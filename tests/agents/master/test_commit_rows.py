@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import tempfile
 from collections.abc import Iterator, Sequence
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.master.master import Master
@@ -14,6 +20,7 @@ from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, pack
+from elf.cbt import PaoSchema
 from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from elf.overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
@@ -148,3 +155,55 @@ def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Pan
     told.restart()
     told.commit(10, (10, "a", 4), (6, "c", 9))
     assert total() == ([("a", 2), ("c", 1)], 2)
+
+
+def test_a_storm_of_old_events_is_one_merge_of_their_pane(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, merged = Told(Versions.of(OLD), store), list[int]()
+    told.commit(100_000, (100_000, "a", 1))
+    told.commit(100_001, (100_001, "a", 1))
+    merge = type(OLD.schema).merge
+
+    def counted(schema: PaoSchema, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        merged.append(sum(frame.height for frame in frames))
+        return merge(schema, frames)
+
+    rows = OLD.reduce(events([(at * OLD.interval_ms, "a", 1) for at in range(0, 60_000, 3)]))
+    monkeypatch.setattr(type(OLD.schema), "merge", counted)
+    state = told.master.state
+    commit = Commit(
+        100_001, 100_002, pack(Notes(late=rows.height), rows), ("w1",), (), replace(state.rollup, committed=100_002)
+    )
+    told.master.commit(commit, Place(1, state.applied.index + 1))
+    monkeypatch.undo()
+    assert sum(merged) <= 3 * rows.height, "N rows of N intervals are merged once, not one after the other"
+    first = told.master._history.labels[100_000]
+    assert (first.revision, len(first.changed_in)) == (1, 1), "more intervals than a label remembers are one run"
+    assert told.ask(30) == ([("a", 1, 1)], "revised", 0) and told.ask(31)[0] == []
+    assert told.ask(0, 59_999) == ([("a", 20_000, 20_000)], "revised", 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab"), st.just(1)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from("ab"), st.just(1)), min_size=1, max_size=30),
+)
+@settings(max_examples=40, deadline=None)
+def test_late_rows_of_any_panes_are_counted_as_if_each_had_come_alone(before: list[Row], late: list[Row]) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        databases = [Database(pathlib.Path(folder) / name / "state.db") for name in ("one", "each")]
+        for database in databases:
+            stack.callback(database.close)
+        together, alone = (Told(Versions.of(OLD), Panes(each)) for each in databases)
+        for told in (together, alone):
+            for through in (9, 10, 20, 21, 40):
+                told.commit(through, *(row for row in before if row[0] <= through), is_idle=through == 20)
+        together.commit(80, *late, (60, "c", 1))
+        for at, row in enumerate(late):
+            alone.commit(41 + at, row)
+        alone.commit(80, (60, "c", 1))
+        for first in range(0, 41, 5):
+            assert sorted(together.ask(first, first + 4)[0], key=str) == sorted(alone.ask(first, first + 4)[0], key=str)
+        keys = [
+            {label.through for label in told.master._history.labels.all() if label.revision}
+            for told in (together, alone)
+        ]
+        assert keys[0] == keys[1]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
-import polars as pl
 import pytest
 
-from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
-from elf.agents.worker.payload import Notes
 from elf.agents.worker.snapshot_size import Fitted, fit
 from tests.agents.labelled import LabelWorld
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
@@ -71,6 +69,23 @@ def _hold(plan: Plan, folder: pathlib.Path, seed: int, busy: float) -> None:
     assert world.counted and world.leapt and world.corrected, "something was leapt over, and brought later"
 
 
+def _waits(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, query: str, options: str) -> None:
+    """Play worlds in which something that is owed has to wait for a later snapshot."""
+    waited = 0
+
+    def watched(*given: Any) -> Fitted:
+        nonlocal waited
+        fitted = fit(*given)
+        waited += bool(fitted.owed)
+        return fitted
+
+    monkeypatch.setattr("elf.agents.worker.worker.fit", watched)
+    plan = plan_of(query, lateness_ms=1_000, options=options)
+    for seed in range(50, 52):
+        _hold(plan, tmp_path, seed, 0.02)
+    assert waited, "something that was owed had to wait for a later snapshot"
+
+
 @pytest.mark.parametrize(
     ("query", "options", "bytes_max"),
     [(WINDOWED, "", 260), (*TOTAL, 190)],
@@ -78,17 +93,13 @@ def _hold(plan: Plan, folder: pathlib.Path, seed: int, busy: float) -> None:
 def test_it_is_so_where_a_message_has_no_room_for_all_that_is_late(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, query: str, options: str, bytes_max: int
 ) -> None:
-    waited = 0
-
-    def watched(notes: Notes, agent: str, owed: RunsAfter, rows: pl.DataFrame, sealed_now: int) -> Fitted:
-        nonlocal waited
-        fitted = fit(notes, agent, owed, rows, sealed_now)
-        waited += bool(fitted.owed)
-        return fitted
-
-    monkeypatch.setattr("elf.agents.worker.worker.fit", watched)
     monkeypatch.setattr("elf.agents.worker.snapshot_size.SNAPSHOT_BYTES_MAX", bytes_max)
-    plan = plan_of(query, lateness_ms=1_000, options=options)
-    for seed in range(50, 52):
-        _hold(plan, tmp_path, seed, 0.02)
-    assert waited, "something that was owed had to wait for a later snapshot"
+    _waits(monkeypatch, tmp_path, query, options)
+
+
+def test_it_is_so_where_late_intervals_are_brought_one_at_a_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for bound, most in (("LATE_MIN", 1), ("LATE_PER_S", 0), ("LATE_OLD_MAX", 1)):
+        monkeypatch.setattr(f"elf.agents.worker.snapshot_size.{bound}", most)
+    _waits(monkeypatch, tmp_path, WINDOWED, "")

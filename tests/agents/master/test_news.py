@@ -10,7 +10,7 @@ from elf.agents.completeness.label import RUNS_MAX, Label
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.news import FORGOTTEN_MAX, News
 from elf.agents.master.panes.labels import Labels
-from elf.agents.master.panes.past import Change
+from elf.agents.master.panes.past import Change, Late
 from elf.overlay.contract import NEVER
 from tests.agents.plans import plan_of
 
@@ -68,7 +68,7 @@ def test_late_rows_change_the_intervals_that_they_are_of_and_no_others(
         for interval in sorted(late):
             (key,) = labels.holding(interval, interval)
             change.labels[key] = (change.labels.get(key) or labels[key]).revised()
-            change.late.append((interval, pl.DataFrame()))
+            change.late.append(Late(interval, interval, pl.DataFrame()))
         for key in found:
             change.labels[key] = (change.labels.get(key) or labels[key]).revised()
         news.stamp(change, edition, [])

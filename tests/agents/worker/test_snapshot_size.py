@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.agents.jobs.versions import Versions
 from elf.agents.worker import snapshot_size
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes
-from elf.agents.worker.snapshot_size import fit
+from elf.agents.worker.snapshot_size import fit, late_brought
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict
-from tests.agents.plans import events, opened, plan_of
+from tests.agents.plans import CUMULATIVE, events, opened, plan_of
 
 PLAN = plan_of()
+VERSIONS = Versions.of(PLAN)
 
 
 def rows_of(counts: dict[int, int]) -> Paos:
@@ -112,3 +114,33 @@ def test_what_was_committed_without_an_agent_is_late_for_it_though_it_never_seal
     notes, frames = zip(*(opened(payload, PLAN) for payload in payloads), strict=True)
     assert not any(each.gaps for each in notes) and not worker.progress.owed
     assert sorted(pl.concat(frames)["k0"]) == sorted(f"{interval}-{n}" for interval in range(10) for n in range(20))
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(-50, 99)), st.integers(0, 3))
+def test_a_storm_of_late_events_comes_at_a_bounded_pace_each_once(late: set[int], most: int) -> None:
+    worker, brought = Worker(PLAN, "w1"), []
+    worker.seal(2_000 * 100)
+    worker.insert(events([(interval * 2_000, "a", 1) for interval in late] + [(2_000 * 100, "now", 1)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_size, "LATE_MIN", 1)
+        patch.setattr(snapshot_size, "LATE_PER_S", most)  # of intervals of 2 s
+        for interval in range(100, 100 + 2 * len(late) + 1):
+            for snapshot in worker.seal(2_000 * (interval + 1)):
+                own = opened(snapshot.payload, PLAN)[1][INTERVAL].to_list() if snapshot.payload is not None else []
+                behind = [each for each in own if each < snapshot.through and each != 100]
+                assert len(behind) <= max(1, 2 * most)
+                brought += behind
+    assert brought == sorted(late)
+    assert not list(worker.open)
+
+
+def test_of_old_ones_very_many_come_at_a_time_and_of_a_job_without_window_all() -> None:
+    now = 10**6
+    old, retained = list(range(snapshot_size.LATE_OLD_MAX + 5)), list(range(now - 1_000, now))
+    bound = max(snapshot_size.LATE_MIN, 2 * snapshot_size.LATE_PER_S)
+    assert late_brought(retained, now, VERSIONS) == bound
+    assert late_brought([*old[:9], *retained], now, VERSIONS) == 9 + bound
+    assert late_brought(old, now, VERSIONS) == snapshot_size.LATE_OLD_MAX
+    assert late_brought([], now, VERSIONS) == 0
+    assert late_brought(retained, now, Versions.of(plan_of(CUMULATIVE))) == len(retained)

@@ -116,7 +116,7 @@ async def test_the_deadline_is_kept_and_the_end_says_what_was_tried(kind: str) -
     said = {
         "refuses": r"^no agent answers at {url}.* \(asked \d+ times in [01]\.\d s\)$",
         "is away": r"^shop/top has no master at the moment \(asked \d+ times in [01]\.\d s\)$",
-        "is silent": r"^the agent at {url} did not answer in time$",
+        "is silent": r"^the agent at {url} is busy: it has taken the request, and did not answer in time$",
     }
     agent = FlakyAgent(last=away())
     begun_s = time.monotonic()

@@ -126,7 +126,7 @@ def test_blocks_of_single_panes_are_made_first_where_they_can_be() -> None:
     blocks.want_around([0, 1, 2, 3], -1, 3)
     blocks.want([name_of(0, 1), name_of(0, 2)])
     assert blocks.steps(NEVER, (), 1) == [name_of(1, 0), name_of(1, 1), name_of(2, 0)]
-    assert blocks.steps(NEVER, {2}) == [name_of(0, 1), name_of(1, 0)]
+    assert blocks.steps(NEVER, [(2, 2)]) == [name_of(0, 1), name_of(1, 0)]
     blocks.add(name_of(0, 2), worth=False)
     blocks.add(name_of(0, 1), worth=True)
     assert blocks.last_single() == 2
@@ -140,7 +140,7 @@ def test_blocks_that_hold_an_interval_or_are_too_old_are_found(ends: list[int], 
     blocks, _ = blocks_over(ends)
     blocks.want_around(ends, ends[0] - 1, ends[-1])
     made = make_all(blocks)
-    assert set(blocks.holding(interval)) == {n for n in made if bounds_of(n)[0] <= interval <= bounds_of(n)[1]}
+    assert set(blocks.within(interval, interval)) == {n for n in made if bounds_of(n)[0] <= interval <= bounds_of(n)[1]}
     old = {n for n in made if bounds_of(n)[0] <= interval}
     assert set(blocks.until(interval)) == old
     blocks.drop(made)
@@ -151,13 +151,13 @@ def test_blocks_that_hold_an_interval_or_are_too_old_are_found(ends: list[int], 
 def test_a_block_that_holds_late_rows_of_this_commit_waits() -> None:
     blocks, _ = blocks_over([0, 1, 2, 3])
     blocks.want_around([0, 1, 2, 3], -1, 3)
-    assert blocks.steps(NEVER, {1}) == [name_of(1, 1)], "not 0 and 1, nor 0 to 3"
+    assert blocks.steps(NEVER, [(1, 1)]) == [name_of(1, 1)], "not 0 and 1, nor 0 to 3"
     assert [piece.block for piece in blocks.cover(0, 3, [name_of(2, 0)])] == [name_of(2, 0)], "one that is just made"
     blocks.forgo(name_of(1, 0))
     blocks.add(name_of(1, 1), worth=False)
     assert blocks.steps(NEVER, ()) == [name_of(2, 0)]
     assert [piece.block for piece in blocks.cover(2, 3)] == [None], "declined: its panes are read"
-    assert blocks.holding(3) == [name_of(1, 1)]
+    assert blocks.within(3, 3) == [name_of(1, 1)]
 
 
 def test_blocks_far_from_the_beginning_of_time_have_names_that_fit_a_database() -> None:
