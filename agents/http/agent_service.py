@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
+from elf.agents.http.few import few
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
 from elf.agents.jobs.definition import TREES_MAX
@@ -276,11 +277,13 @@ class Service:
         }
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Tell whether the agent makes progress: joined, reading, committing; if not, the reasons."""
-        reasons = self._agent.neighbours.entering.reasons()
-        reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
-        reasons += [self._agent.neighbours.trouble] if self._agent.neighbours.trouble is not None else []
-        for name, intake in self._agent.intakes.items():
+        """Tell whether the agent makes progress: joined, reading, committing; if not, why, a few reasons of a kind."""
+        agent = self._agent
+        reasons = agent.neighbours.entering.reasons()
+        refused = sorted(agent.node.refused().items())
+        reasons += few((f"no link with {address}: {why}" for address, why in refused), "agents refuse a link")
+        reasons += [agent.neighbours.trouble] if agent.neighbours.trouble is not None else []
+        for name, intake in agent.intakes.items():
             if intake.trouble is not None:
                 reasons.append(f"source {name}: {intake.trouble}")
             elif intake.pump.rejecting.trouble is not None:
@@ -288,13 +291,20 @@ class Service:
             elif intake.pump.stalled_ms() > STALLED_MS:
                 why = " because a job's tree takes no more for now" if intake.resting else ""
                 reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms{why}")
-        for job in self._agent.catalogue.running():
-            if job.definition.source in self._agent.intakes and self._agent.node.tree(job.tree).role == "joining":
-                reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")
-        for name in self._agent.intakes:
-            for job, why in self._agent.catalogue.unusable(name):
-                reasons.append(f"job {job.definition.key} cannot run on this agent, and misses it: {why}")
-        reasons += [f"job {key}: {why}" for key, why in sorted(self._agent.attachments.pending.items())]
+        out_of_reach = (
+            f"job {job.definition.key}: its tree's root {job.master.address} is out of reach"
+            for job in agent.catalogue.running()
+            if job.definition.source in agent.intakes and agent.node.tree(job.tree).role == "joining"
+        )
+        unusable = (
+            f"job {job.definition.key} cannot run on this agent, and misses it: {why}"
+            for name in agent.intakes
+            for job, why in agent.catalogue.unusable(name)
+        )
+        pending = (f"job {key}: {why}" for key, why in sorted(agent.attachments.pending.items()))
+        reasons += few(out_of_reach, "jobs' roots are out of reach")
+        reasons += few(unusable, "jobs cannot run on this agent")
+        reasons += few(pending, "jobs wait")
         return not reasons, reasons
 
     def notes(self) -> list[str]:

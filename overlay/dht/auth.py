@@ -35,6 +35,8 @@ _UNLIKE_ADDRESS: Final = (
     "they are sealed for another address than ours, or were changed on their way; compare overlay.advertise here with "
     "how they call us, as in overlay.join"
 )
+#: All of them, the most telling first: who has one of our keys is a member.
+UNLIKE: Final = (_UNLIKE_ADDRESS, _UNLIKE_SECRET, _UNLIKE_SEALED, _UNLIKE_OPEN)
 
 
 class Secret:

@@ -16,7 +16,7 @@ from typing import NoReturn
 from kademlia.node import Node
 from kademlia.protocol import KademliaProtocol
 
-from elf.overlay.dht.auth import Gate
+from elf.overlay.dht.auth import UNLIKE, Gate
 from elf.overlay.dht.hints import Hint, Hints
 from elf.overlay.dht.messages import (
     CALL_BYTES,
@@ -40,11 +40,14 @@ from elf.overlay.dht.messages import (
 )
 from elf.overlay.dht.pace import DhtTimes
 from elf.overlay.dht.table import Table
-from elf.overlay.dht.unheard import Unheard
 from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact, canonical_host, format_address
+from elf.overlay.unheard import Unheard
 
 log = logging.getLogger(__name__)
+
+#: A kind of those that are not heard; only members can be: they have the secret.
+_CLOCKS = "their clocks are apart from ours"
 Answer = asyncio.Future[Reply | None]
 
 
@@ -131,7 +134,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         self._loop = asyncio.get_running_loop()
         self._mapped = False
         #: Who sends us what we do not take, and why.
-        self.unheard = Unheard()
+        self.unheard = Unheard(_CLOCKS, *UNLIKE)
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse unknown names: the library turns every typo into a remote call."""
@@ -156,11 +159,11 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
             self.counters.out_of_time += 1
             where = "ahead of" if gate.apart_ms > 0 else "behind"
             why = f"the clock of {host} is {abs(gate.apart_ms) // 1_000} s {where} ours: it is not heard"
-            is_new = self.unheard.note(host, why, now_ms)
+            is_new = self.unheard.note(_CLOCKS, host, why, now_ms)
         elif gate.unlike is not None:
             sender = format_address(host, addr[1])
             why = f"datagrams from {sender} are not heard: {gate.unlike}"
-            is_new = self.unheard.note(sender, why, now_ms)
+            is_new = self.unheard.note(gate.unlike, sender, why, now_ms)
         else:
             return
         if is_new:

@@ -165,7 +165,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
 
     def unheard(self) -> list[str]:
         """Return, in sentences, whose datagrams of the last minute we cannot take."""
-        return [*self.protocol.unheard.recent(self._clock()).values()] if self.protocol is not None else []
+        return self.protocol.unheard.recent(self._clock()) if self.protocol is not None else []
 
     async def lookup(self, key: bytes, width: int = PARALLEL) -> list[Contact]:
         """Return the `width` agents nearest to `key` that answer, ourselves among them, nearest first.

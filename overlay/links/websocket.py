@@ -21,8 +21,11 @@ from elf.overlay.links.door import Door, admit
 from elf.overlay.links.layer import LinkLayer
 from elf.overlay.links.peers import Link, Peer
 from elf.overlay.links.tls import Tls, is_hang_up, is_refusal, refusal
+from elf.overlay.unheard import Unheard
 
 log = logging.getLogger(__name__)
+
+_CALLS = "calls of strangers"
 
 #: Refused agents remembered, so that each reason is said once, and reasons said of one: some name what was received.
 REFUSALS_MAX = 1_024
@@ -52,7 +55,9 @@ class Links(LinkLayer[End]):
         self._open: set[Link[End]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._tls: Tls | None = None
-        #: Who was refused, and the reasons that were said.
+        #: Callers that were refused.
+        self._strangers = Unheard(_CALLS)
+        #: Agents that refused us, and the reasons that were said.
         self._refusals: dict[str, set[str]] = {}
         #: How often somebody hung up on us without a word since we last heard of it otherwise.
         self._hung_up: dict[str, int] = {}
@@ -74,7 +79,7 @@ class Links(LinkLayer[End]):
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         assert self._runner.server is not None
-        self._door = Door(bound.tcp, self._runner.server, self._tls.server if self._tls else None, self._refuse)
+        self._door = Door(bound.tcp, self._runner.server, self._tls.server if self._tls else None, self._note_stranger)
         self._door.open()
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._spawn(self._watch())
@@ -138,11 +143,10 @@ class Links(LinkLayer[End]):
             theirs, mine = await greeting.answer(request, ws, self._secret, self.me, self._hello)
         except (RemoteProtocolError, *greeting.UNREACHABLE) as error:
             if not self._may_be_stopping(who, error):
-                self._refuse(who, refusal(error))
+                self._note_stranger(who, refusal(error))
             await ws.close(code=aiohttp.WSCloseCode.POLICY_VIOLATION)
             return ws
         admit(request.transport)
-        self._refusals.pop(who, None)
         self._hung_up.pop(who, None)
         await self._run(self._link(End(ws), mine, theirs, calling=False))
         return ws
@@ -172,6 +176,12 @@ class Links(LinkLayer[End]):
         if len(self.refused) < REFUSALS_MAX:
             self.refused[address] = why
         self._refuse(address, why)
+
+    def _note_stranger(self, who: str, why: str) -> None:
+        """Count a caller who is none of us, and say so now and then: callers have as many addresses as they like."""
+        self.counters["links_refused"] += 1
+        if self._strangers.note(_CALLS, f"{who}: {why}", why, self._clock()):
+            log.warning("no link with %s: %s", who, why)
 
     def _refuse(self, who: str, why: str) -> None:
         """Count a refusal, and say each reason once until it is over: whoever is refused comes again every second."""
