@@ -17,7 +17,6 @@ import msgspec
 
 from elf.agents.dispatch.composition import make_answers
 from elf.agents.errors import ElfError
-from elf.agents.group.leadership import JOB_KEY
 from elf.agents.host.clock import Clock
 from elf.agents.host.means import Means
 from elf.agents.host.neighbours import Neighbours
@@ -25,10 +24,11 @@ from elf.agents.identity import Doubles, open_state
 from elf.agents.master.commands import Command, Turn
 from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
+from elf.agents.purge import Purging
 from elf.agents.results.feedback import FEEDBACK_KEY
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.stores import Stores
-from elf.agents.wire.records import JobRecord, Member
+from elf.agents.wire.records import JOB_KEY, JobRecord, Member
 from elf.agents.wire.split import SIDE_KEY
 from elf.agents.worker import payload
 from elf.agents.worker_side import WorkerSide
@@ -63,7 +63,7 @@ class Agent:
         self._release = importlib.metadata.version("elf-stream")
         self._background = Background()
         self.means = Means(self.now_ms, rng if rng is not None else SystemRandom(), self._background.spawn)
-        self.stores = Stores(open_state(pathlib.Path(config.agent.data), self.means.rng, self.now_ms))
+        self.stores = Stores(open_state(pathlib.Path(config.agent.data), self.means.rng, self.now_ms), self.now_ms)
         self.agent_id = self.stores.database.agent_id
         self.node = OverlayNode(
             overlay_settings(config, self.agent_id), self, self.means.rng, network=network, groups=self
@@ -80,8 +80,17 @@ class Agent:
         self.doubles = Doubles(
             self.stores.database, self.introduce, self.node, self._reintroduce, self.sources.intakes, self.means.spawn
         )
+        self.purging = Purging(
+            self.introduce,
+            self.node,
+            self.stores,
+            self.jobs,
+            self.sources,
+            self.announce,
+            self.means,
+        )
         self.answers = make_answers(
-            config, self.introduce, self.node, self.jobs, self.sources, self.add_record, self.now_ms
+            config, self.introduce, self.node, self.jobs, self.sources, self.add_record, self.now_ms, self.purging
         )
         self.catalogue = self.jobs.catalogue
         self.copies = self.jobs.copies
@@ -119,12 +128,14 @@ class Agent:
         self.sources.open()
         await self.node.start()
         await self.doubles.check()
+        self.purging.restore()
         self.jobs.copies.restore()
         self.sources.holder.restore()
         # Not before these: while it is waited for, others may bring groups that are still to be taken up.
         await self.neighbours.compare()
         await self.sources.start(self.membership)
         self.jobs.start()
+        await self.purging.restored()
         self._background.spawn(self.neighbours.entering.run())
         self._background.spawn(self.neighbours.run())
 
@@ -137,7 +148,12 @@ class Agent:
         self.stores.database.close()
 
     def add_record(self, tree: bytes, record: Record) -> bool:
-        """Put a control record into a tree this agent stands in, and heed it here too."""
+        """Put a control record into a tree this agent stands in, and heed it here too.
+
+        Raises:
+            NotCreatorError: nobody may say that, or not now.
+        """
+        self.catalogue.admit(tree, record, self.now_ms.latest_ms())
         new: bool = self.node.add_record(tree, record)
         if new:
             self.on_record(tree, record)
@@ -156,6 +172,10 @@ class Agent:
         """Answer a request or say who can."""
         return await self._answer(key, body)
 
+    def admits(self, app: bytes, record: Record) -> bool:
+        """Tell whether a neighbour's record may be taken; each that may not is logged once."""
+        return self.membership.admits(app, record)
+
     def on_record(self, app: bytes, record: Record) -> None:
         """Learn a job or a member; start or stop working on the job if it is of one of our sources."""
         if record.key == FEEDBACK_KEY:
@@ -170,6 +190,8 @@ class Agent:
             job = self.membership.learn(app, record)
         except (msgspec.DecodeError, ElfError, ValueError) as error:
             log.warning("control record %s cannot be used here: %s", record.key, error)
+            return
+        if self.purging.on_record(record):
             return
         if job is not None:
             self.jobs.groups.leadership.on_record(job)

@@ -77,6 +77,14 @@ class JobConflictError(JobError):
     """A job of this name and creator exists with another definition."""
 
 
+class NotCreatorError(JobError):
+    """What was asked of a job is its creator's to ask, and it was not, or not as it has to be. HTTP 403."""
+
+
+class NotAdmittedError(JobError):
+    """A record of another agent is not taken: its stamp is none that it can have, or there is no room. HTTP 400."""
+
+
 class ExpiredError(JobError):
     """What was asked for begins before anything that the job still retains. HTTP 410."""
 

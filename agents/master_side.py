@@ -65,7 +65,7 @@ class MasterSide:
         self._spawn = means.spawn
         self.functions = Runners(Trust(config.functions.trusted), self._on_failed_function)
         admits = self.functions.admit
-        self.catalogue = Catalogue(admits)
+        self.catalogue = Catalogue(admits, config.api.operators)
         self.publisher = Publisher(node, self.known_sources, means.rng, admits)
         others = Notices(self.publisher.spread, self._ask)
         self.groups = RootGroups(node, stores, self.catalogue, others, admits, means.spawn, means.now_ms)

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from elf.agents.errors import ElfError
+from elf.agents.errors import ElfError, NotAdmittedError, NotCreatorError
 from elf.agents.host.means import Means
 from elf.agents.publications.attachments import RETRY_S_MAX
 from elf.agents.store.stores import Stores
@@ -22,6 +23,10 @@ from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
+#: Records of which is remembered that they were not taken.
+SAID_MAX = 256
+#: It is noted so long after the last one, which comes again with each comparison.
+NOTE_MS = 3_600_000
 
 
 class Membership:
@@ -52,12 +57,17 @@ class Membership:
         self._tell = tell
         self._spawn = means.spawn
         self._now_ms = means.now_ms
+        #: Records of neighbours that were not taken: how often for which kind of reason; the last one, and which ones,
+        #: oldest first.
+        self.refused: Counter[type[ElfError]] = Counter()
+        self._refused_last = (0, "")
+        self._said: dict[tuple[str, int], None] = {}
 
     def enter(self, source: str) -> list[JobRecord]:
         """Join a source's tree with what an earlier run knew of it; returns the jobs of it that can be taken up."""
         tree = source_id(source)
         self._node.join_tree(tree, member=True, control=self._stores.controls.state(tree))
-        known = list(self._stores.records.all(tree))
+        known = [record for record in self._stores.records.all(tree) if not self._is_purged(tree, record)]
         for record in known:
             self._node.add_record(tree, record)
         # All before the first job is taken up, which may take a while: labels name agents.
@@ -66,6 +76,40 @@ class Membership:
             # Lines are read on without it. A worker that came back would not know which; a new one says what it lacks.
             self._stores.checkpoints.forget(lacking.tree)
         return jobs
+
+    def admits(self, tree: bytes, record: Record) -> bool:
+        """Tell whether a neighbour's record may be taken and passed on."""
+        try:
+            self._catalogue.admit(tree, record, self._now_ms.latest_ms())
+        except (NotCreatorError, NotAdmittedError) as error:
+            self._refused(record, error)
+            return False
+        return True
+
+    def _refused(self, record: Record, error: ElfError) -> None:
+        """Count a record that was not taken; it comes again and again, and is logged once."""
+        self.refused[type(error)] += 1
+        self._refused_last = self._now_ms(), f"record {record.key} of another agent is not taken: {error}"
+        said = record.key, record.version
+        if said not in self._said:
+            self._said[said] = None
+            while len(self._said) > SAID_MAX:
+                del self._said[next(iter(self._said))]
+            log.warning("%s", self._refused_last[1])
+
+    def notes(self) -> list[str]:
+        """Say that records were not taken, for a while after the last one."""
+        at_ms, what = self._refused_last
+        return [what] if what and self._now_ms() - at_ms < NOTE_MS else []
+
+    def _is_purged(self, tree: bytes, record: Record) -> bool:
+        """Tell whether an operator has purged what a record of an earlier run is of; what is left of it goes."""
+        job = self._catalogue.purged(record)
+        if job is not None:
+            self._stores.records.forget(tree, record.key)
+            if isinstance(job, JobRecord):
+                self._stores.checkpoints.forget(job.tree)
+        return job is not None
 
     def learn(self, tree: bytes, record: Record) -> JobRecord | None:
         """Learn a job or a member from a record, and keep the record; returns the job.

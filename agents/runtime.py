@@ -59,8 +59,14 @@ async def run(config: AgentConfig, ready: Callable[[str, str | None], None] | No
     try:
         agent.doubles.on_refusal = stopping.set
         await agent.start()
-        service, bytes_max = Service(agent), config.api.request_bytes_max
-        app = make_app(service, token=door.token, request_bytes_max=bytes_max, callers=door.callers)
+        service, audit_log = Service(agent), agent.stores.audit
+        app = make_app(
+            service,
+            token=door.token,
+            request_bytes_max=config.api.request_bytes_max,
+            callers=door.callers,
+            audit_log=audit_log,
+        )
         async with serve(app, config.api.bind) as url:
             if ready is not None:
                 ready(url, door.token if door.is_new else None)

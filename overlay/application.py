@@ -7,6 +7,7 @@ node (`elf.overlay.node`) and the tests' harness drive the same object. DESIGN s
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from elf.overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState
 from elf.overlay.control.flood import Flood
@@ -60,11 +61,18 @@ class Application:
     __slots__ = ("_agent", "_rng", "_rollup_ms", "_settings", "app", "control", "flood", "rollup", "tree")
 
     def __init__(
-        self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
+        self,
+        app: bytes,
+        me: Contact,
+        view: View,
+        settings: OverlaySettings,
+        rng: random.Random,
+        root: Contact | None,
+        admits: Callable[[Record], bool] | None = None,
     ) -> None:
         self.app = app
         self.tree = Tree(app, me, view, settings, rng, root)
-        self.flood = Flood(app, rng)
+        self.flood = Flood(app, rng, admits)
         self.control = Control(app, rng)
         self.rollup: Rollup | None = None
         self._settings = settings

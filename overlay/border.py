@@ -43,6 +43,17 @@ class Border:
         """End everything under way; what was not answered counts as not done."""
         await self._background.stop()
 
+    def admits(self, app: bytes, record: Record) -> bool:
+        """Tell whether the runtime lets a neighbour's record in; not one that it fails on."""
+        try:
+            return self._handler.admits(app, record)
+        except ENDINGS:
+            raise
+        except BaseException:
+            self.counters["handler_errors"] += 1
+            log.exception("the handler failed on whether to take record %r", record.key)
+            return False
+
     def apply(self, app: bytes, record: Record) -> None:
         """Tell of a new record."""
         try:

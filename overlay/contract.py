@@ -187,6 +187,10 @@ class Handler(Protocol):
         """Answer a request: bytes are the answer, a contact sends it there, None says "not ours, route on"."""
         ...
 
+    def admits(self, app: bytes, record: Record) -> bool:
+        """Tell whether a neighbour's control record may be taken and passed on; it may come again."""
+        ...
+
     def on_record(self, app: bytes, record: Record) -> None:
         """Take note of a control record that is new here, on any node of the tree, forwarders included."""
         ...

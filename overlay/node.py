@@ -6,6 +6,7 @@ executed and feeds them what happens. It takes no decision about trees or roll-u
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -277,6 +278,11 @@ class OverlayNode:
         self._execute(app, effects)
         return added
 
+    def forget_record(self, app: bytes, key: str) -> None:
+        """Hold a record no more; `Handler.admits` is asked if a neighbour brings it back."""
+        if (application := self._apps.get(app)) is not None:
+            application.flood.map.forget(key)
+
     def records(self, app: bytes) -> list[Record]:
         """Return the records of an application that we hold, by key."""
         return application.flood.map.all() if (application := self._apps.get(app)) is not None else []
@@ -382,7 +388,8 @@ class OverlayNode:
 
     def _application(self, app: bytes, root: Contact | None) -> Application:
         if (application := self._apps.get(app)) is None:
-            application = Application(app, self.contact, self._bounded, self.settings, self._rng, root)
+            admits = functools.partial(self._border.admits, app)
+            application = Application(app, self.contact, self._bounded, self.settings, self._rng, root, admits)
             self._apps[app] = application
         return application
 

@@ -10,7 +10,9 @@ from elf.agents.dispatch.of_job import JobAnswers
 from elf.agents.host.clock import Clock
 from elf.agents.intake.source_answers import SourceAnswers
 from elf.agents.master_side import MasterSide
+from elf.agents.purge import Purging
 from elf.agents.settings.config import AgentConfig
+from elf.agents.wire.purges import Purge
 from elf.agents.wire.records import Member
 from elf.agents.worker_side import WorkerSide
 from elf.overlay.node import OverlayNode
@@ -24,6 +26,7 @@ def make_answers(
     sources: WorkerSide,
     add_record: AddRecord,
     now_ms: Clock,
+    purging: Purging,
 ) -> Answers:
     """Make what answers other agents.
 
@@ -35,6 +38,7 @@ def make_answers(
         sources: its half that works on them.
         add_record: puts a record into a tree that it stands in.
         now_ms: its clock.
+        purging: purges what operators order.
     """
     own = SourceAnswers(config, me, jobs.catalogue, sources.intakes, sources.attachments.handed)
     of_agent = AgentAnswers(
@@ -43,7 +47,7 @@ def make_answers(
         jobs.catalogue,
         jobs.masters,
         jobs.applications,
-        jobs.handlers() | sources.handlers(),
+        jobs.handlers() | sources.handlers() | {Purge: purging.answer},
         own.answer,
         now_ms,
     )

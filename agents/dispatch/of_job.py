@@ -18,6 +18,7 @@ from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
+from elf.agents.wire.ownership import require_order
 from elf.agents.wire.questions import Describe, Follow, Query, Retire, Stop
 from elf.agents.wire.request import AnyRequest
 from elf.agents.wire.root_groups import Enlist
@@ -88,9 +89,12 @@ class JobAnswers:
                     raise UnavailableError("this is not the job's newest publication")
                 return msgspec.to_builtins(await masters.enlist(app, agent_id, address))
             case Retire(app, agent):
+                if request.alone:
+                    require_order(masters.job(app), request.order, "retire")
                 return await masters.retire(app, agent)
             case LoadIntervals(app=app):
                 masters.require_data(app)
+                require_order(masters.job(app), request.order, "load")
                 return await load(masters, request)
             case Amend():
                 return await amend(masters, request, self._now_ms())
@@ -98,8 +102,8 @@ class JobAnswers:
                 return await adopt(masters, request)
             case Leap():
                 return leap(masters, request)
-            case Stop(app):
-                await end(masters, app, self._now_ms())
+            case Stop(app, order):
+                await end(masters, app, self._now_ms(), order)
                 return None
             case _:
                 raise AssertionError(request)

@@ -12,13 +12,14 @@ master that took over without the panes could not answer for windows that were o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import weakref
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from elf.agents.errors import ElfError, JobError
+from elf.agents.errors import ElfError, JobError, NotAdmittedError, NotCreatorError
 from elf.agents.jobs.versions import Version, Versions, compile_versions
 from elf.agents.language.own_functions import Admits
 from elf.agents.master.commands import (
@@ -42,6 +43,7 @@ from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.groups import GroupLogs
 from elf.agents.store.panes import Panes
 from elf.agents.store.shared_transactions import Desk
+from elf.agents.wire.ownership import check_successor
 from elf.agents.wire.records import JobRecord
 from elf.cbt import PaoDecodeError
 from elf.overlay.contract import Commit, ControlEntry, Mark
@@ -167,11 +169,15 @@ class Copies:
 
     def _restore(self, app: bytes, body: bytes, state: bytes) -> None:
         job = JobRecord.decode(body)
-        if msgspec.msgpack.decode(state, type=MasterState).ended:
-            self._store.forget(app)
-            self._logs.forget(job.tree)
-        else:
-            self._open(job, state)
+        ended = msgspec.msgpack.decode(state, type=MasterState).ended
+        with contextlib.suppress(NotAdmittedError):  # an operator has purged it
+            if not ended:
+                self._open(job, state)
+                return
+        self._store.forget(app)
+        self._logs.forget(job.tree)
+        for key in (job.tree, decided_key(job.tree)):
+            self._controls.forget(key)
 
     def create(self, job: JobRecord, state: MasterState) -> None:
         """Begin a job's group with this agent alone, which leads it at once.
@@ -323,7 +329,8 @@ class Copies:
                     # Whoever proposed it may not have known of a version, or of the end, that was decided before.
                     stopped = job.stopped or copy.job.stopped
                     known = {"definition": copy.job.definition, "versions": copy.job.versions, "stopped": stopped}
-                    await self._rename(copy, msgspec.structs.replace(job, **known))
+                    known |= {"published": copy.job.published, "ended": copy.job.ended or job.ended}
+                    await self._rename_as_ordered(copy, msgspec.structs.replace(job, **known))
                 await self._desk.carry_out(master.noting(place))
             case Turn(version=version):
                 try:
@@ -332,7 +339,7 @@ class Copies:
                     # Every copy refuses the same; who tried it again and again would apply nothing that comes after.
                     log.error("job %s: a version is none of this job's: %s", copy.job.definition.key, error)
                     changed = None
-                if changed is not None:
+                if changed is not None and self._is_ordered(copy, changed):
                     versions = await asyncio.to_thread(self.compile, changed.history, master.versions)
                     await self._rename(copy, changed)
                     await asyncio.to_thread(master.adopt, versions)
@@ -344,11 +351,13 @@ class Copies:
                 await self._desk.carry_out(master.noting(place))
             case Remember(body=body):
                 await self._desk.carry_out(master.noting(place, kept=body))
-            case End(tombstone=tombstone):
+            case End(tombstone=tombstone) if self._is_ordered(copy, tombstone):
                 copy.job = tombstone
                 self._learn(tombstone)
                 # A start that comes before the copy is forgotten must not take it for a running job's.
                 await self._desk.carry_out(master.noting(place, ended=True))
+            case End():
+                await self._desk.carry_out(master.noting(place))
 
     async def _commit(self, master: Master, commit: Commit, place: Place) -> None:
         """Have a master take a commit, a small one together with what others have to write."""
@@ -356,6 +365,19 @@ class Copies:
             await asyncio.to_thread(master.commit, commit, place)
         else:
             await self._desk.carry_out(master.committing(commit, place))
+
+    def _is_ordered(self, copy: Copy, job: JobRecord) -> bool:
+        """Tell whether a decision about a job is as its creator has ordered; every copy says the same."""
+        try:
+            check_successor(copy.job, job)
+        except NotCreatorError as error:
+            log.error("job %s: a decision changes nothing: %s", copy.job.definition.key, error)
+            return False
+        return True
+
+    async def _rename_as_ordered(self, copy: Copy, job: JobRecord) -> None:
+        if self._is_ordered(copy, job):
+            await self._rename(copy, job)
 
     async def _rename(self, copy: Copy, job: JobRecord) -> None:
         await asyncio.to_thread(self._store.rename, copy.master.app, job.encode())

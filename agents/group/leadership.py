@@ -22,15 +22,13 @@ from elf.agents.group.copies import Copies, Copy
 from elf.agents.master.commands import Command, Count, End, Load, Rename, Turn
 from elf.agents.store.controls import Controls
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.records import JobRecord
+from elf.agents.wire.records import JOB_KEY, JobRecord
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 
-#: The key of the job's own record in its tree, for forwarders that do not have the source.
-JOB_KEY = "job"
 #: Pauses before everyone is told again of a new master.
 SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
 #: How often the clock, which may be set, is looked at while the end of a stopped job is far.
@@ -202,6 +200,8 @@ class Leadership:
             ends_ms = copy.job.ends_ms
             assert ends_ms is not None
             left_ms = ends_ms - self._now_ms()
+            if copy.job.owner and copy.job.history[-1].order is None:
+                return  # agents stopped it themselves, and its end is its creator's to order
             if left_ms > 0:
                 await asyncio.sleep(min(left_ms / 1000, LOOK_S_MAX))
                 continue
@@ -261,9 +261,12 @@ class Leadership:
 
     async def _end(self, app: bytes, tombstone: JobRecord, *, leads: bool) -> None:
         """Forget a stopped job; its leader stays a little longer, until the other members have heard of it."""
+        self._catalogue.learn(tombstone)
+        await self._let_go(app, tombstone, leads=leads)
+
+    async def _let_go(self, app: bytes, tombstone: JobRecord, *, leads: bool) -> None:
         tree = tombstone.tree
         self._cease(app)
-        self._catalogue.learn(tombstone)
         news = self.rooted.pop(app, None)
         if news is not None:
             news.set()
@@ -274,6 +277,10 @@ class Leadership:
             self._node.groups.show(tree)
             await asyncio.sleep(END_S)
         await self._copies.drop(app, tree)
+
+    async def purge(self, app: bytes, tombstone: JobRecord) -> None:
+        """Forget a job at once that an operator has purged, whoever leads it; nobody is asked."""
+        await self._let_go(app, tombstone, leads=False)
 
     def _cease(self, app: bytes) -> None:
         """End what is done for a job only while we lead it."""

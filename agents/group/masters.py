@@ -24,7 +24,7 @@ from elf.agents.errors import (
 from elf.agents.extensions.installed_applications import require_application
 from elf.agents.group.copies import Copies
 from elf.agents.group.holds import Holds
-from elf.agents.group.leadership import JOB_KEY, Leadership
+from elf.agents.group.leadership import Leadership
 from elf.agents.jobs.definition import check_definition
 from elf.agents.master.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
 from elf.agents.master.description import describe
@@ -35,9 +35,10 @@ from elf.agents.master.stops import stopped_error
 from elf.agents.wire.agents import Introduce
 from elf.agents.wire.catalogue import find_member
 from elf.agents.wire.changes import Leapt
+from elf.agents.wire.ownership import Order, check_own, ended, require_publisher
 from elf.agents.wire.placement import Weigh, Weight
 from elf.agents.wire.positions import Json
-from elf.agents.wire.records import JobRecord, contact_at
+from elf.agents.wire.records import JOB_KEY, JobRecord, contact_at
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
 from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
@@ -133,6 +134,7 @@ class Masters:
             UnavailableError: the job is being stopped, or is running and its master is not known now.
         """
         check_definition(job.definition)
+        check_own(job)
         try:
             require_application(job.definition)
         except JobSpecError as error:
@@ -142,6 +144,7 @@ class Masters:
             running = self.job(app)
             if running.stopped:
                 raise UnavailableError(f"job {key} is just being stopped; try again")
+            require_publisher(running, job)
             if identity_of(running) == identity_of(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
@@ -252,9 +255,13 @@ class Masters:
             return False
         return member["agent_id"] == agent and source in member["sources"]
 
-    async def begin_stop(self, app: bytes, now_ms: int) -> JobRecord:
-        """Have it decided that a job ends, whoever leads it; returns the record that says so."""
-        tombstone = self.job(app).tombstone(now_ms)
+    async def begin_stop(self, app: bytes, now_ms: int, order: Order | None = None) -> JobRecord:
+        """Have it decided that a job ends, whoever leads it; returns the record that says so.
+
+        Raises:
+            NotCreatorError: it has a creator, who has not ordered it.
+        """
+        tombstone = ended(self.job(app), now_ms, order)
         await self.decide(app, Rename(tombstone))
         return tombstone
 

@@ -98,6 +98,11 @@ class Clock:
         others_ms = self._others_ms
         return None if others_ms is None else self.wall_ms() - self.up_ms() - others_ms
 
+    def latest_ms(self) -> int:
+        """Return the latest time that it may be: as this clock says, or the neighbours do where it is behind."""
+        others_ms = self._others_ms
+        return self() if others_ms is None else max(self(), self.up_ms() + others_ms)
+
     def doubt(self) -> Doubt:
         """Return what is known to be wrong with the time shown."""
         self._read()

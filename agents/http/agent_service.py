@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
+from elf.agents.errors import BadRequestError, JobError, NotCreatorError, UnavailableError, UnknownSourceError
 from elf.agents.http.few import few
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
 from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part
 from elf.agents.master.listing import summary
 from elf.agents.publications.change import Changing, Wanted
@@ -71,7 +72,9 @@ class Service:
         )
         self._retiring = Retiring(agent.node, agent.catalogue, asking.ask, self.jobs, agent.announce, agent.now_ms)
 
-    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+    async def publish(
+        self, text: str, filename: str, name: str | None, creator: str | None, order: Order | None = None
+    ) -> Json:
         """Check and publish a job from the text of its file.
 
         Args:
@@ -79,6 +82,7 @@ class Service:
             filename: its name; the suffix tells the kind, the stem is the default name of a bare SQL job.
             name: replaces the name in the file.
             creator: the creator if the file names none.
+            order: of the creator, if there is a key; as in all that follows.
 
         Returns:
             The row that `jobs` has of it.
@@ -89,7 +93,7 @@ class Service:
         """
         definition = await self._agent.publisher.load(text, filename, name, creator)
         definition = await look_up(definition, self._asking.ask)
-        job = await self._agent.publisher.publish(definition, self._agent.now_ms())
+        job = await self._agent.publisher.publish(definition, self._agent.now_ms(), order)
         return summary(job)
 
     async def jobs(self) -> list[Json]:
@@ -106,32 +110,32 @@ class Service:
         value, hops = await self._parts.described(creator, name)
         return {**value, "hops": hops}
 
-    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None, order: Order | None = None) -> Json:
         """Stop a job on all agents; arguments, answer and errors as of `Stopping.stop`."""
-        return await self._stopping.stop(creator, name, keep_ms)
+        return await self._stopping.stop(creator, name, keep_ms, order)
 
-    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+    async def change(self, creator: str, name: str, wanted: Wanted, order: Order | None = None) -> Json:
         """Make another version of a running job, or take a paused or stopped one up again; see `Changing.change`.
 
         Returns:
             `{"version", "what", "since_ms", "until_ms", "begins_ms", "made_ms", "ends_ms", "query", "columns",
             "options"}`, as the `versions` of `job` has it: effective from event time `since_ms` on, on all agents.
         """
-        return await self._changing.change(creator, name, wanted)
+        return await self._changing.change(creator, name, wanted, order)
 
-    async def leap(self, creator: str, name: str) -> Json:
+    async def leap(self, creator: str, name: str, order: Order | None = None) -> Json:
         """Wait no longer for a job's stragglers in the interval that they keep waiting; errors as of `WholeJobs.leap`.
 
         Returns:
             `{"through_ms", "agents"}`: the interval's end, and the names of those that it is committed without.
         """
-        return await self._parts.leap(creator, name)
+        return await self._parts.leap(creator, name, order)
 
     async def force(self, creator: str, name: str) -> None:
         """Let this agent go on alone with a job whose root group has lost its majority for good."""
         await self._parts.force(creator, name)
 
-    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+    async def load(self, creator: str, name: str, loaded: Loaded, order: Order | None = None) -> Json:
         """Load intervals that were computed from the agents' archives, in the place of what they are now.
 
         Returns:
@@ -141,16 +145,26 @@ class Service:
             JobError: these intervals are not to be loaded, or were computed for another publication.
         """
         part = Part(creator, name, loaded.part)
-        request = LoadIntervals(
-            part.app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing, loaded.mistyped
-        )
+        what = loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing, loaded.mistyped
+        request = LoadIntervals(part.app, *what, order)
         value, _ = await self._asking.ask(part.key, request, LOAD_MS)
         answer: Json = value
         return answer
 
-    async def retire(self, agent: str, job: str | None) -> Json:
+    async def retire(self, agent: str, job: str | None, order: Order | None = None) -> Json:
         """Take an agent that is gone for good off one job's roster (`creator/name`), or all; see `Retiring.retire`."""
-        return await self._retiring.retire(agent, job)
+        return await self._retiring.retire(agent, job, order)
+
+    async def purge(self, key: str, order: Order | None) -> Json:
+        """Purge a job or an agent everywhere, by an operator's order; see `Purging.purge`.
+
+        Args:
+            key: `job/CREATOR/NAME` or `member/AGENT_ID`.
+            order: to purge that.
+        """
+        if order is None or order.job != key:
+            raise NotCreatorError(f"to purge {key} takes an operator's order: elf purge makes it with a creator's key")
+        return await self._agent.purging.purge(order)
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Ask the job's master for one result, from anywhere; StoppedError if the job is stopped.
@@ -243,6 +257,7 @@ class Service:
             found.append(
                 {
                     "id": contact.id.hex(),
+                    "agent": member["agent_id"],
                     "address": member["address"],
                     "name": member["name"],
                     "sources": list(member["sources"]),
@@ -310,7 +325,7 @@ class Service:
     def notes(self) -> list[str]:
         """Say what an operator should look at though the agent makes progress: whom it does not hear, say."""
         is_open = ["the API is open to all users of this machine (api.open)"] if self._agent.config.api.open else []
-        return [*is_open, *self._agent.node.unheard()]
+        return [*is_open, *self._agent.node.unheard(), *self._agent.membership.notes()]
 
     def metrics(self) -> bytes:
         """Render all metrics in the Prometheus text format."""

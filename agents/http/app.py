@@ -19,7 +19,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from elf.agents.errors import ConfigError
+from elf.agents.host.audit_log import AuditLog
 from elf.agents.http.agent_service import Service
+from elf.agents.http.audit import AUDIT, audit
 from elf.agents.http.body_budget import BUDGET, BodyBudget, hold_bodies
 from elf.agents.http.callers import Callers
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
@@ -38,7 +40,12 @@ KEEPALIVE_S = 30.0
 
 
 def make_app(
-    service: Service, *, token: str | None, request_bytes_max: int, callers: Callers | None = None
+    service: Service,
+    *,
+    token: str | None,
+    request_bytes_max: int,
+    callers: Callers | None = None,
+    audit_log: AuditLog | None = None,
 ) -> web.Application:
     """Build the application.
 
@@ -47,9 +54,11 @@ def make_app(
         token: what every caller must send as bearer token; None: loopback callers only, checked by Host and Origin.
         callers: knows whom of this machine may leave out the token; None: nobody.
         request_bytes_max: largest request body, before and after decompression.
+        audit_log: where it is noted who did what; None: nowhere.
     """
     app = web.Application(
         middlewares=[
+            audit,
             answer_with_problems,
             require_token(token, callers) if token else require_local_host,
             _admit,
@@ -60,6 +69,8 @@ def make_app(
         handler_args={"auto_decompress": False},
     )
     app[SERVICE] = service
+    if audit_log is not None:
+        app[AUDIT] = audit_log
     app[BUDGET] = BodyBudget()
     streams: set[asyncio.Task[Any]] = set()
     app[STREAMS] = streams

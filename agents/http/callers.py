@@ -53,22 +53,22 @@ class Callers:
     def __init__(self, owner_of: Callable[[End, End], int | None], trusts: Callable[[int], bool]) -> None:
         self._owner_of = owner_of
         self._trusts = trusts
-        self._known: weakref.WeakKeyDictionary[asyncio.BaseTransport, bool] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[asyncio.BaseTransport, int | None] = weakref.WeakKeyDictionary()
 
-    def is_trusted(self, transport: asyncio.BaseTransport | None) -> bool:
-        """Tell whether a trusted user's process is at the other end of a connection."""
+    def user(self, transport: asyncio.BaseTransport | None) -> int | None:
+        """Return the trusted user whose process is at the other end of a connection; None: it is nobody's we trust."""
         if transport is None:
-            return False
+            return None
         if transport not in self._known:
             theirs, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-            self._known[transport] = bool(theirs and ours) and self._is_trusted(End(*theirs[:2]), End(*ours[:2]))
+            self._known[transport] = self._user(End(*theirs[:2]), End(*ours[:2])) if theirs and ours else None
         return self._known[transport]
 
-    def _is_trusted(self, theirs: End, ours: End) -> bool:
+    def _user(self, theirs: End, ours: End) -> int | None:
         if not ipaddress.ip_address(theirs.host).is_loopback:
-            return False
+            return None
         user = self._owner_of(theirs, ours)
-        return user is not None and self._trusts(user)
+        return user if user is not None and self._trusts(user) else None
 
 
 def callers_of_this_user() -> Callers:

@@ -16,12 +16,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from elf.agents.http.callers import Callers
-from elf.agents.http.local_listener import is_local_file
+from elf.agents.http.local_listener import user_at_file
 from elf.agents.http.problems import problem
 from elf.agents.settings.config import is_loopback
 
 #: Whether a request came with the token, or is of this machine where there is none.
 IS_TRUSTED = web.RequestKey("is_trusted", bool)
+#: Who asks, in a word: with the token, a user of this machine, or anybody where the API is open.
+CALLER = web.RequestKey("caller", str)
 #: Probes must work for an orchestrator that holds no token; they tell nothing about data.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
@@ -37,8 +39,11 @@ def require_token(token: str, callers: Callers | None = None) -> Middleware:
         known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), expected)
         request[IS_TRUSTED] = known
         if known:
+            request[CALLER] = "token"
             return await handler(request)
-        if not _is_forwarded(request) and _needs_no_token(request.transport, callers):
+        user = None if _is_forwarded(request) else _user_of(request.transport, callers)
+        if user is not None:
+            request[CALLER] = f"uid {user}"
             return await require_local_host(request, handler)
         if request.path in OPEN_PATHS:
             return await handler(request)
@@ -63,12 +68,14 @@ async def require_local_host(request: web.Request, handler: Handler) -> web.Stre
     if origin is not None and origin.partition("://")[2] != host:
         return problem(403, "forbidden-origin", f"pages of {origin[:100]!r} may not use this agent")
     request[IS_TRUSTED] = True
+    request.setdefault(CALLER, "anybody")
     return await handler(request)
 
 
-def _needs_no_token(transport: asyncio.Transport | None, callers: Callers | None) -> bool:
-    """Tell whether whoever called is known without a token, by a file's mode or by the kernel's word."""
-    return is_local_file(transport) or (callers is not None and callers.is_trusted(transport))
+def _user_of(transport: asyncio.Transport | None, callers: Callers | None) -> int | None:
+    """Return the user who called, if he is known without a token: by a file's mode or by the kernel's word."""
+    user = user_at_file(transport)
+    return callers.user(transport) if user is None and callers is not None else user
 
 
 def _is_forwarded(request: web.Request) -> bool:

@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import socket
+import struct
 
 from elf.agents.http.callers import has_own_group
 from elf.agents.settings.local_sockets import socket_to_make
@@ -15,6 +16,8 @@ from elf.agents.settings.local_sockets import socket_to_make
 log = logging.getLogger(__name__)
 
 _USER, _USER_AND_GROUP = 0o600, 0o660
+#: What the kernel tells of who is at the other end: process, user, group.
+_PEER = struct.Struct("iII")
 
 
 def local_listener(port: int) -> socket.socket | None:
@@ -46,10 +49,13 @@ def remove_file(listener: socket.socket) -> None:
             pathlib.Path(listener.getsockname()).unlink()
 
 
-def is_local_file(transport: asyncio.BaseTransport | None) -> bool:
-    """Tell whether a call came through a Unix socket: whoever made it could open the file."""
+def user_at_file(transport: asyncio.BaseTransport | None) -> int | None:
+    """Return the user who called through a Unix socket, and so could open the file; None: the call came otherwise."""
     used = None if transport is None else transport.get_extra_info("socket")
-    return used is not None and used.family == socket.AF_UNIX
+    if used is None or used.family != socket.AF_UNIX:
+        return None
+    _, user, _ = _PEER.unpack(used.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(user)
 
 
 def _make_way(place: pathlib.Path) -> None:

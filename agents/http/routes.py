@@ -17,9 +17,11 @@ from aiohttp import web
 from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, UnavailableError
 from elf.agents.http.agent_service import Loaded, Service
+from elf.agents.http.audit import AUDIT, CHANGE, SUBJECT
 from elf.agents.http.bodies import UNREADABLE, lines_of_json, read_body, require_type
 from elf.agents.http.guard import IS_TRUSTED
 from elf.agents.http.stream import send_results
+from elf.agents.jobs.orders import ORDER_HEADER, Order
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.master.window_texts import parse_window
 from elf.agents.publications.change import Wanted
@@ -34,6 +36,8 @@ STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
 STREAMS_MAX = 256
 #: When whoever is told to come later should: readers stay, and an agent that is not ready is most often just started.
 FULL_S, UNREADY_S = 10, 2
+#: Entries of the audit log in an answer: unless more are wanted, and at most.
+AUDIT_DEFAULT, AUDIT_MAX = 100, 10_000
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
@@ -62,7 +66,9 @@ async def publish(request: web.Request) -> web.Response:
         body = msgspec.json.decode(await read_body(request), type=Publication)
     except UNREADABLE as error:
         raise BadRequestError(f"the body is not what /v1/jobs takes: {error}") from None
-    job = await _service(request).publish(body.definition, body.filename, body.name, body.creator)
+    request[SUBJECT] = f"{body.creator or ''}/{body.name or body.filename}"
+    job = await _service(request).publish(body.definition, body.filename, body.name, body.creator, _order(request))
+    request[SUBJECT] = f"{job['creator']}/{job['name']}"
     place = f"/v1/jobs/{job['creator']}/{job['name']}"
     return _json(job, status=201, headers={"Location": place})
 
@@ -93,18 +99,20 @@ async def change_job(request: web.Request) -> web.Response:
         # The error names a wrong kind of change, or that there is none, and not those that there are.
         kinds = f"; change is one of {', '.join(get_args(Kind))}" if "change`" in str(error) else ""
         raise BadRequestError(f"the body is not a change of a job: {error}{kinds}") from None
-    return _json(await _service(request).change(creator, name, wanted), status=201)
+    request[CHANGE] = wanted.change
+    return _json(await _service(request).change(creator, name, wanted, _order(request)), status=201)
 
 
 async def leap_over(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/leap."""
-    return _json(await _service(request).leap(*_job_names(request)))
+    return _json(await _service(request).leap(*_job_names(request), _order(request)))
 
 
 async def stop_job(request: web.Request) -> web.Response:
     """DELETE /v1/jobs/{creator}/{name}?keep=."""
     creator, name = _job_names(request)
-    return _json(await _service(request).stop(creator, name, _keep_ms(request.query.get("keep"))))
+    keep_ms = _keep_ms(request.query.get("keep"))
+    return _json(await _service(request).stop(creator, name, keep_ms, _order(request)))
 
 
 async def show_result(request: web.Request) -> web.Response:
@@ -173,7 +181,7 @@ async def load_intervals(request: web.Request) -> web.Response:
         loaded = read_msgpack(await read_body(request), Loaded)
     except UNREADABLE as error:
         raise BadRequestError(f"the body is not what a job's intervals are: {error}") from None
-    return _json(await _service(request).load(creator, name, loaded))
+    return _json(await _service(request).load(creator, name, loaded, _order(request)))
 
 
 async def show_tree(request: web.Request) -> web.Response:
@@ -198,7 +206,22 @@ async def list_members(request: web.Request) -> web.Response:
 async def retire_member(request: web.Request) -> web.Response:
     """DELETE /v1/members/{agent}, or only as a member of a job: the agent is gone for good."""
     job = "/".join(_job_names(request)) if "name" in request.match_info else None
-    return _json(await _service(request).retire(request.match_info["agent"][:_KEY_CHARS_MAX], job))
+    agent = request.match_info["agent"][:_KEY_CHARS_MAX]
+    return _json(await _service(request).retire(agent, job, _order(request)))
+
+
+async def purge(request: web.Request) -> web.Response:
+    """DELETE /v1/records/{key}: purge the job or the agent that the record is of, everywhere."""
+    key = request.match_info["key"]
+    request[SUBJECT] = key
+    return _json(await _service(request).purge(key, _order(request)))
+
+
+async def show_audit(request: web.Request) -> web.Response:
+    """GET /v1/audit?limit=: who did what through this agent, the newest last."""
+    log = request.app.get(AUDIT)
+    most = min(_limit(request) or AUDIT_DEFAULT, AUDIT_MAX)
+    return _json({"entries": [] if log is None else await asyncio.to_thread(log.entries, most)})
 
 
 async def ingest(request: web.Request) -> web.Response:
@@ -263,6 +286,17 @@ def _job_names(request: web.Request) -> tuple[str, str]:
                 f"{what} {word[:100]!r} is not possible: use up to 63 of a-z 0-9 . _ - and begin with a letter or digit"
             )
     return creator, name
+
+
+def _order(request: web.Request) -> Order | None:
+    """Return the creator's order that a request comes with, if it does."""
+    text = request.headers.get(ORDER_HEADER)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text.encode(errors="replace"), type=Order)
+    except UNREADABLE as error:
+        raise BadRequestError(f"{ORDER_HEADER} is no order of a creator: {error}") from None
 
 
 def _idempotency_key(request: web.Request) -> str | None:
@@ -334,6 +368,7 @@ _PARAMETERS: dict[Any, tuple[str, ...]] = {
     stop_job: ("keep",),
     show_result: ("window", "key", "limit", "require"),
     show_tree: ("part",),
+    show_audit: ("limit",),
 }
 _JOB = "/v1/jobs/{creator}/{name}"
 _ROUTES = (
@@ -355,6 +390,8 @@ _ROUTES = (
     web.delete(f"{_JOB}/members/{{agent}}", retire_member),
     web.get("/v1/members", list_members),
     web.delete("/v1/members/{agent}", retire_member),
+    web.get("/v1/audit", show_audit),
+    web.delete("/v1/records/{key:.+}", purge),
     web.post("/v1/ingest/{source}", ingest),
     web.get("/healthz", show_health),
     web.get("/readyz", show_readiness),

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition, check_definition
 from elf.agents.jobs.halves import interval_of
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.language.durations import duration, rough_duration
 from elf.agents.language.own_functions import Admits
@@ -62,6 +63,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         token: of the request that it was made for.
         ends_ms: of a stop, and of nothing else: the time of day when the job ends for good, unless it is resumed.
         why: of a stop that no person asked for: what is wrong with the job.
+        order: of the job's creator, who has a key.
     """
 
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -75,6 +77,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     token: Annotated[str, msgspec.Meta(max_length=64)] = ""
     ends_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] | None = None
     why: Annotated[str, msgspec.Meta(max_length=WHY_CHARS_MAX)] = ""
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         if (self.ends_ms is None) == self.is_stopped:

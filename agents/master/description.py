@@ -33,6 +33,7 @@ def describe(
     members = [{"name": names(seat.agent), "address": seat.address, "votes": seat.votes} for seat in seats]
     return {
         **summary(job),
+        "published": None if job.published is None else msgspec.to_builtins(job.published),
         "options": msgspec.to_builtins(definition.options),
         "functions": msgspec.to_builtins(definition.functions),
         "interval_ms": plan.interval_ms,

@@ -33,6 +33,9 @@ def summary(job: JobRecord) -> Json:
         "part": definition.part,
         "published_ms": job.published_ms,
         "functions": [{"name": each.name, "key": each.key} for each in definition.functions],
+        "publication": job.publication,
+        "owner": job.owner,
+        "ordered_ms": job.ordered_ms,
         **({"trouble": job.why} if job.why else {}),
     }
 

@@ -65,6 +65,7 @@ def next_version(
         token=request.token,
         ends_ms=min(now_ms + request.keep_ms, ENDS_MS_MAX) if request.kind == "stop" else None,
         why=request.why if request.kind == "stop" else "",
+        order=request.order if job.owner else None,
     )
 
 

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-from elf.agents.errors import ElfError, JobConflictError, JobError, UnknownJobError
+from elf.agents.errors import ElfError, JobConflictError, JobError, NotCreatorError, UnknownJobError
 from elf.agents.jobs.versions import WHY_CHARS_MAX
 from elf.agents.language.own_functions import OwnFunction
 from elf.agents.results.location import JobRequest
@@ -106,7 +106,11 @@ class GivingUp:
                 return False  # what has become of it we shall hear
             except JobError:
                 # It cannot rest, as a job that answers for one side of a split cannot.
-                await self._ask(definition.key, Stop(definition.app_id), ASK_MS)
+                try:
+                    await self._ask(definition.key, Stop(definition.app_id), ASK_MS)
+                except NotCreatorError as error:
+                    log.warning("job %s goes on without its functions here: %s", definition.key, error)
+                    return True
         except (ElfError, OverlayError) as error:
             log.info("job %s is to be stopped, and its master does not do so yet: %s", definition.key, error)
             return False

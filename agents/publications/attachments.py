@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError
-from elf.agents.group.leadership import JOB_KEY
 from elf.agents.group.masters import Masters
 from elf.agents.intake.intake import Intake
 from elf.agents.jobs.versions import Versions
@@ -31,7 +30,7 @@ from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.parts import siblings
 from elf.agents.wire.questions import Locate, Located
-from elf.agents.wire.records import JobRecord
+from elf.agents.wire.records import JOB_KEY, JobRecord
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
 from elf.agents.wire.root_groups import Enlist
@@ -127,6 +126,14 @@ class Attachments:
                     log.debug("job %s cannot be taken up yet: %s", job.definition.key, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def purge(self, tombstone: JobRecord) -> None:
+        """Let go of a purged job, whether it was taken up here or not."""
+        if tombstone.definition.source in self._intakes:
+            await self.follow(tombstone)
+        self._replicas.forget(tombstone.tree)
+        await asyncio.to_thread(self._checkpoints.forget, tombstone.tree)
+        self.pending.pop(tombstone.definition.key, None)
 
     async def refresh(self, job: JobRecord) -> None:
         """Learn a job's newest record from its master, if that answers soon: what changed while we were away."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from elf.agents.jobs.definition import Definition, changed_options
 from elf.agents.jobs.intervals import interval_ms_of, numbering_of
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part
 from elf.agents.language.durations import duration
 from elf.agents.language.joins import reads_jobs
@@ -81,7 +82,7 @@ class Changing:
         self._typing = typing
         self._rng = rng
 
-    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+    async def change(self, creator: str, name: str, wanted: Wanted, order: Order | None = None) -> Json:
         """Have a job's master make another version; returns it as the job's history has it.
 
         `note` beside it says which option that was not named the new query could not keep, if there is one.
@@ -90,6 +91,7 @@ class Changing:
             UnknownJobError: there is no such job.
             JobSpecError: the new definition cannot run as written, or not from where the job is.
             JobConflictError: it has another newest version than expected, or is paused.
+            NotCreatorError: the order is none of its creator's.
         """
         app, key = Part(creator, name).app, f"{creator}/{name}"
         for number in range(TRIES):
@@ -103,7 +105,8 @@ class Changing:
                 # What is left as it was is of this version.
                 expected = current.version if expected is None and wanted.definition is None else expected
             try:
-                answer = await self.amend(key, Amend(app, wanted.change, token, definition, wanted.version, expected))
+                request = Amend(app, wanted.change, token, definition, wanted.version, expected, order=order)
+                answer = await self.amend(key, request)
             except JobConflictError:
                 if wanted.expected is not None or expected is None or number == TRIES - 1:
                     raise

@@ -10,6 +10,7 @@ from elf.agents.errors import UnavailableError
 from elf.agents.extensions.installed_applications import require_application
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.definition import check_definition
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.plan import compile_job
 from elf.agents.wire.placement import Install
 from elf.agents.wire.records import JobRecord
@@ -18,7 +19,7 @@ from elf.agents.wire.records import JobRecord
 ENDED_S, LOOK_S = 4.0, 0.02
 
 
-async def end(masters: Masters, app: bytes, now_ms: int) -> JobRecord:
+async def end(masters: Masters, app: bytes, now_ms: int, order: Order | None = None) -> JobRecord:
     """End a job that is mastered here, running or stopped; returns the record that says so.
 
     Decided first, so that no other master takes the job up again; what follows, telling the agents and dropping it, is
@@ -28,12 +29,14 @@ async def end(masters: Masters, app: bytes, now_ms: int) -> JobRecord:
         masters: the jobs mastered here.
         app: the job.
         now_ms: the time of day.
+        order: of the job's creator, if it has one.
 
     Raises:
         UnknownJobError: it is not mastered here.
+        NotCreatorError: the order is none of its creator's.
         UnavailableError: the agents cannot be told now.
     """
-    tombstone = await masters.begin_stop(app, now_ms)
+    tombstone = await masters.begin_stop(app, now_ms, order)
     loop = asyncio.get_running_loop()
     end_s = loop.time() + ENDED_S
     while app in masters and masters.job(app).tree == tombstone.tree:
@@ -61,7 +64,7 @@ async def install(masters: Masters, request: Install, now_ms: int) -> JobRecord:
         check_definition(definition)
         require_application(definition)
         await asyncio.to_thread(compile_job, definition, definition.types, masters.admits)
-        tombstone = await end(masters, app, now_ms)
+        tombstone = await end(masters, app, now_ms, job.published)
         job = replace(job, stamp_ms=max(job.stamp_ms, tombstone.stamp_ms + 1))
     return await masters.install(job, request.roster, request.ended)
 

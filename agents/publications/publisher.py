@@ -22,6 +22,7 @@ from elf.agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    NotCreatorError,
     UnavailableError,
     did_you_mean,
     nearest,
@@ -30,6 +31,7 @@ from elf.agents.extensions.installed_applications import require_application
 from elf.agents.host.compilation import Compilation
 from elf.agents.jobs.definition import Definition, load_definition
 from elf.agents.jobs.intervals import check_pace
+from elf.agents.jobs.orders import Order, digest_of
 from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.dialect import refused
@@ -89,13 +91,20 @@ class Publisher:
         """Read the text of a job's file, however long that takes; arguments and errors as of `load_definition`."""
         return await self._compilation.do(lambda: load_definition(text, filename=filename, name=name, creator=creator))
 
-    async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
-        """Publish a definition; see `_publish`. A stop on its way may overtake it: then it is published anew."""
+    async def publish(self, definition: Definition, now_ms: int, order: Order | None = None) -> JobRecord:
+        """Publish a definition, by its creator's order if there is a key; see `_publish`.
+
+        A stop on its way may overtake it: then it is published anew.
+        """
+        if order is not None:
+            given, wanted = (order.what, order.job, order.about), ("publish", definition.key, digest_of(definition))
+            if not order.is_signed or not order.publication or given != wanted:
+                raise NotCreatorError(f"the order is not to publish this definition as job {definition.key}")
         async with self._locks.setdefault(definition.app_id, asyncio.Lock()):
             known = False
             try:
                 for _ in range(OVERTAKEN_MAX):
-                    jobs = await self._publish(definition, now_ms)
+                    jobs = await self._publish(definition, now_ms, order)
                     if all([await self.spread(job) for job in jobs]):
                         known = True
                         return jobs[0]
@@ -114,12 +123,13 @@ class Publisher:
         for app in apps:
             self._candidates.leave(app)
 
-    async def _publish(self, definition: Definition, now_ms: int) -> list[JobRecord]:
+    async def _publish(self, definition: Definition, now_ms: int, order: Order | None) -> list[JobRecord]:
         """Check a definition and install its masters, one for each of its parts, or none.
 
         Raises:
             JobSpecError: it cannot run as written.
             JobConflictError: another definition of this name and creator is running.
+            NotCreatorError: the job is another key's.
             UnavailableError: the agents needed cannot be reached now.
         """
         read = await self._compilation.do(lambda: columns_read(definition.query))
@@ -129,8 +139,11 @@ class Publisher:
         version = 1 if known[0] is None else known[0].definition.version + 1
         definition = await self._compilation.do(lambda: self._compiled(definition, read, source, version))
         require_application(definition)
-        installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng)
-        first = await installer.install(definition, known[0], self._rng.randbytes(8).hex())
+        installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng, order)
+        instance = self._rng.randbytes(8).hex() if order is None else order.publication
+        first = await installer.install(definition, known[0], instance)
+        # Of the publication that runs already, if it is the same.
+        installer.order = first.published
         return [first, *await self._publish_parts(installer, first, known)]
 
     def _compiled(
@@ -160,7 +173,7 @@ class Publisher:
         if failed is None:
             return jobs
         for job in [*jobs, first]:
-            if job.instance in installer.begun:
+            if job.instance in installer.begun and not job.owner:  # else its creator publishes it again, or stops it
                 with contextlib.suppress(OverlayError, ElfError):
                     await installer.stop(job)
         if isinstance(failed, JobConflictError | UnavailableError):
@@ -235,16 +248,24 @@ class _Installer:
         roster: agent id -> address of those expected from the first commit on.
         now_ms: the time of the publication.
         rng: draws what tells tries apart.
+        order: of the job's creator, if there is a key.
     """
 
     def __init__(
-        self, node: OverlayNode, candidates: Candidates, roster: dict[str, str], now_ms: int, rng: random.Random
+        self,
+        node: OverlayNode,
+        candidates: Candidates,
+        roster: dict[str, str],
+        now_ms: int,
+        rng: random.Random,
+        order: Order | None,
     ) -> None:
         self._node = node
         self._candidates = candidates
         self._roster = roster
         self._now_ms = now_ms
         self._rng = rng
+        self.order = order
         #: Instances that began now.
         self.begun: set[str] = set()
 
@@ -274,6 +295,7 @@ class _Installer:
                 published_ms=self._now_ms,
                 instance=instance,
                 stamp_ms=self._now_ms if known is None else max(self._now_ms, known.stamp_ms + 1),
+                published=self.order,
             )
             ended = known.instance if known is not None and known.stopped else ""
             job = await self._asked(chosen.master, Install(job, self._roster, ended))
@@ -307,8 +329,8 @@ class _Installer:
 
     async def stop(self, job: JobRecord) -> JobRecord:
         """Stop a job where it runs; returns its record then, as far as that is known."""
-        value_of(await self._node.ask(job.master, encode(Stop(job.definition.app_id))))
-        return job.tombstone(self._now_ms)
+        value_of(await self._node.ask(job.master, encode(Stop(job.definition.app_id, self.order))))
+        return job.tombstone(self._now_ms, self.order)
 
 
 def _offers(described: dict[str, Any], name: str) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 from elf.agents.errors import ElfError
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import parts_of
 from elf.agents.results.gatherer import Ask
 from elf.agents.wire.catalogue import Catalogue
@@ -45,6 +46,7 @@ class First(msgspec.Struct, frozen=True):
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)]
     published_ms: int
     backfill: Publication
+    published: Order | None = None
 
 
 def first_of(described: Any) -> First | None:
@@ -91,33 +93,33 @@ class Replaced:
             self._asked = {tree: asked for tree, asked in self._asked.items() if tree in parts}
             for job in parts.values():
                 try:
-                    if await self._is_replaced(job):
-                        await self._end(job)
+                    if (first := await self._replacing(job)) is not None:
+                        await self._end(job, first.published)
                 except (ElfError, OverlayError) as error:
                     log.debug("what is left of job %s cannot be looked after now: %s", job.definition.key, error)
             await asyncio.sleep(LOOK_S)
 
-    async def _is_replaced(self, job: JobRecord) -> bool:
-        """Ask the first part's master, if it is time to, or something was heard."""
+    async def _replacing(self, job: JobRecord) -> First | None:
+        """Ask the first part's master, if it is time to, or something was heard; return what goes for the part."""
         part, now_s = job.definition.first, asyncio.get_running_loop().time()
         known = self._catalogue.job(part.app)
         heard = "" if known is None or known.stopped else known.publication
         next_s, before = self._asked.get(job.tree, (now_s, heard))
         if now_s < next_s and heard == before:
-            return False
+            return None
         self._asked[job.tree] = now_s + RETRY_S, heard
         described, _ = await self._ask(part.key, Describe(part.app), ASK_MS)
         first = first_of(described)
         if first is None:
-            return False
+            return None
         if not heard or heard == first.backfill.instance:
             # A master that goes may still answer when the record of the next one has come.
             self._asked[job.tree] = now_s + ASK_S, heard
-        return is_replaced(job, first)
+        return first if is_replaced(job, first) else None
 
-    async def _end(self, job: JobRecord) -> None:
+    async def _end(self, job: JobRecord, order: Order | None) -> None:
         app = job.definition.app_id
         if app in self._masters and self._masters.job(app).tree == job.tree:
             self._asked.pop(job.tree, None)  # to be decided again, if it cannot be now
-            await self._masters.begin_stop(app, self._now_ms())
+            await self._masters.begin_stop(app, self._now_ms(), order)
             log.info("job %s ends: another one was published under its name", job.definition.key)

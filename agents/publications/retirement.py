@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part, first_part
 from elf.agents.wire.catalogue import Catalogue, find_member, member_record
 from elf.agents.wire.parts import parts_told
@@ -64,7 +65,7 @@ class Retiring:
         self._announce = announce
         self._now_ms = now_ms
 
-    async def retire(self, named: str, job: str | None) -> Json:
+    async def retire(self, named: str, job: str | None, order: Order | None = None) -> Json:
         """Take an agent off the roster of one job, or of all; then it is not expected by new jobs either.
 
         Returns `{"agent", "name", "jobs": [{"job", "missing_since_ms"}], "unreachable": [{"job", "why"}]}`: since which
@@ -85,7 +86,7 @@ class Retiring:
         answers: list[Any] = []
         for since in range(0, len(asked), ASKED_MAX):
             some = asked[since : since + ASKED_MAX]
-            answers += await asyncio.gather(*(self._retire(part, named) for _, part in some))
+            answers += await asyncio.gather(*(self._retire(part, named, job is not None, order) for _, part in some))
         done = [(row, answer) for (row, _), answer in zip(asked, answers, strict=True) if isinstance(answer, dict)]
         unreachable = [
             {"job": part.key, "why": answer}
@@ -102,10 +103,10 @@ class Retiring:
             unreachable += await self._tell_sources(member, sorted(sources))
         return {"agent": member.agent_id, "name": member.name, "jobs": _gaps(done), "unreachable": unreachable}
 
-    async def _retire(self, part: Part, agent: str) -> Json | str | None:
+    async def _retire(self, part: Part, agent: str, alone: bool, order: Order | None) -> Json | str | None:
         """Ask one master; returns its answer, None if the agent is not on the roster, or why it cannot be reached."""
         try:
-            answer, _ = await self._ask(part.key, Retire(part.app, agent), ASK_MS)
+            answer, _ = await self._ask(part.key, Retire(part.app, agent, alone, order), ASK_MS)
         except UnknownJobError as error:
             if part.number == 0:
                 raise

@@ -12,7 +12,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.errors import ElfError, NotCreatorError, UnavailableError, UnknownJobError
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part
 from elf.agents.results.gatherer import Ask, all_of
 from elf.agents.wire.changes import KEEP_MS, Amend
@@ -45,19 +46,21 @@ class Stopping:
         self._rows = rows
         self._rng = rng
 
-    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None, order: Order | None = None) -> Json:
         """Stop a job.
 
         Args:
             creator: of the job.
             name: of the job.
             keep_ms: how long it can be resumed; 0: it ends for good at once. None: a day, if that is possible.
+            order: of the job's creator, if it has one.
 
         Returns:
             `{"creator", "name", "state", "ends_ms"}`: `stopped` and until when it can be resumed, or `ended` and None.
 
         Raises:
             UnknownJobError: there is no such job.
+            NotCreatorError: the order is none of its creator's.
             JobError: it can only be stopped for good.
             UnavailableError: a master cannot be reached; a job that was to end has ended in part.
         """
@@ -70,29 +73,33 @@ class Stopping:
             left = parts_left(first, await self._rows())
             if not left:
                 raise
-            await self._end_others(left)
+            await self._end_others(left, order)
             return {**told, "state": "ended", "ends_ms": None}
         others = parts_told(first, described)[1:]
         if keep_ms is None:
             keep_ms = KEEP_MS if _can_rest(described) else 0
         if not keep_ms:
-            await self._end_others(others)
-            await self._ask(first.key, Stop(first.app), ASK_MS)
+            await self._end_others(others, order)
+            await self._ask(first.key, Stop(first.app, order), ASK_MS)
             return {**told, "state": "ended", "ends_ms": None}
-        made = await self._amend(first.key, Amend(first.app, "stop", self._rng.randbytes(8).hex(), keep_ms=keep_ms))
+        token = self._rng.randbytes(8).hex()
+        request = Amend(first.app, "stop", token, keep_ms=keep_ms, order=order)
+        made = await self._amend(first.key, request)
         return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
 
-    async def _end_others(self, others: Sequence[Part]) -> None:
+    async def _end_others(self, others: Sequence[Part], order: Order | None) -> None:
         """End all parts but the first; raises UnavailableError unless all of them do."""
         try:
-            await all_of([self._end(part) for part in others])
+            await all_of([self._end(part, order) for part in others])
+        except NotCreatorError:
+            raise
         except ElfError as error:
             raise UnavailableError(f"{others[0].job} is stopped in part only, stop it again: {error}") from None
 
-    async def _end(self, part: Part) -> None:
+    async def _end(self, part: Part, order: Order | None) -> None:
         """End a part for good; one that is not there has ended."""
         try:
-            await self._ask(part.key, Stop(part.app), ASK_MS)
+            await self._ask(part.key, Stop(part.app, order), ASK_MS)
         except UnknownJobError:
             return
 

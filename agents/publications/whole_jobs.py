@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from elf.agents.errors import ElfError, JobConflictError, JobError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part
 from elf.agents.master.share import least_through
 from elf.agents.results.gatherer import Answered, Ask
@@ -78,7 +79,7 @@ class WholeJobs:
         """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
         return whole_jobs(await self._rows())
 
-    async def leap(self, creator: str, name: str) -> Json:
+    async def leap(self, creator: str, name: str, order: Order | None = None) -> Json:
         """Have all masters of a job wait no longer for stragglers; returns up to when at most, and for whom.
 
         Raises:
@@ -95,7 +96,7 @@ class WholeJobs:
                 # Those may just not have come to the interval in which others have leapt.
                 await asyncio.sleep(LEAP_AGAIN_S)
                 until_ms = max(each["through_ms"] for each in leapt)
-            questions = [self._ask(part.key, Leap(part.app, until_ms), ASK_MS) for part in parts]
+            questions = [self._ask(part.key, Leap(part.app, until_ms, order), ASK_MS) for part in parts]
             waiting: list[Part] = []
             for part, answer in zip(parts, await asyncio.gather(*questions, return_exceptions=True), strict=True):
                 if isinstance(answer, JobConflictError):

@@ -146,6 +146,18 @@ class Holder:
         """The tree is no more."""
         self._drop(tree, FOREVER)
 
+    async def forget_agent(self, agent: str) -> None:
+        """Keep nothing of an agent any more."""
+        for tree, replicas in list(self._held.items()):
+            others = [held for held in replicas if held.replica.agent != agent]
+            self.held -= len(replicas) - len(others)
+            self._held_bytes -= sum(len(held.replica.payload or b"") for held in replicas if held not in others)
+            self._held[tree] = others
+            if not others:
+                del self._held[tree]
+        self._checkpoints = {at: held for at, held in self._checkpoints.items() if held.agent != agent}
+        await asyncio.to_thread(self._store.forget, agent)
+
     # ---- on disk
 
     async def _write(self, replica: Keep | KeepCheckpoint) -> bool:

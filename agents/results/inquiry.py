@@ -77,7 +77,7 @@ class Asking:
 
     async def ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""
-        return await self._ask_each([each.address for each in self._known()[:ASK_MAX]], request)
+        return await self.ask_each([each.address for each in self._known()[:ASK_MAX]], request)
 
     async def members(self) -> list[Any]:
         """Let the agents introduce themselves that this one knows of: itself, its contacts, and those with its sources.
@@ -87,12 +87,13 @@ class Asking:
         """
         addresses = [each.address for each in self._known()]
         addresses += [each.address for each in self._catalogue.all_members() if not each.gone]
-        return await self._ask_each(list(dict.fromkeys(addresses))[:INTRODUCE_MAX], Introduce())
+        return await self.ask_each(list(dict.fromkeys(addresses))[:INTRODUCE_MAX], Introduce())
 
     def _known(self) -> list[Contact]:
         return [self._node.contact, *self._node.contacts()]
 
-    async def _ask_each(self, addresses: Iterable[str], request: AnyRequest) -> list[Any]:
+    async def ask_each(self, addresses: Iterable[str], request: AnyRequest) -> list[Any]:
+        """Ask agents at some addresses; those that do not answer in time are left out."""
         values = await asyncio.gather(*(self.ask_one(address, request) for address in addresses))
         return [value for value in values if value is not None]
 

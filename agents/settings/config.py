@@ -10,6 +10,7 @@ import base64
 import ipaddress
 import pathlib
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -215,6 +216,19 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
 
 
+def _check_keys(setting: str, keys: Mapping[str, str], maker: str) -> None:
+    """Refuse what are no names with public keys; raises ConfigError."""
+    for name, key in keys.items():
+        if not _CREATOR.fullmatch(name):
+            raise ConfigError(f"{setting} = {name!r} cannot be a creator of jobs; use up to 63 of a-z 0-9 . _ -")
+        try:
+            raw = base64.b64decode(key, validate=True)
+        except ValueError:
+            raw = b""
+        if len(raw) != _KEY_BYTES:
+            raise ConfigError(f"{setting} = {key!r}, of {name}, is no public key; {maker} prints one")
+
+
 class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The HTTP door for the command line, the library and dashboards."""
 
@@ -225,6 +239,8 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     token_file: str = ""
     #: On loopback: no token, for any user of this machine and whatever forwards to it.
     open: bool = False
+    #: Name -> public key (`elf keygen --creator` prints it) of who may purge jobs and agents; alike at all agents.
+    operators: dict[str, str] = {}
     #: Largest request body, and largest decompressed body, of one push.
     request_bytes_max: int = 16 << 20
 
@@ -234,6 +250,7 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"api.bind = {self.bind!r} is open to the network but there is no token; set api.token_file "
                 "(`elf keygen --out FILE` makes one), or bind 127.0.0.1"
             )
+        _check_keys("api.operators", self.operators, "`elf keygen --creator`")
         if self.open and self.token_file:
             raise ConfigError("api.open = true wants no token, but api.token_file names one; leave out one of them")
 
@@ -304,17 +321,7 @@ class FunctionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     trusted: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        for creator, key in self.trusted.items():
-            if not _CREATOR.fullmatch(creator):
-                raise ConfigError(f"trusted = {creator!r} cannot be a creator of jobs; use up to 63 of a-z 0-9 . _ -")
-            try:
-                raw = base64.b64decode(key, validate=True)
-            except ValueError:
-                raw = b""
-            if len(raw) != _KEY_BYTES:
-                raise ConfigError(
-                    f"trusted = {key!r}, of {creator}, is no public key; `elf keygen --signing --out FILE` prints one"
-                )
+        _check_keys("functions.trusted", self.trusted, "`elf keygen --signing --out FILE`")
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

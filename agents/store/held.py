@@ -73,6 +73,12 @@ class HeldReplicas:
             sql.executemany("DELETE FROM held_snapshots WHERE tree = ? AND through <= ?", settled.items())
         return has_room
 
+    def forget(self, agent: str) -> None:
+        """Drop all that is kept of an agent."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM held_snapshots WHERE agent = ?", (agent,))
+            sql.execute("DELETE FROM held_checkpoints WHERE agent = ?", (agent,))
+
     def snapshots(self) -> list[Keep]:
         """Return all snapshots, those of an agent ascending; damaged ones are dropped."""
         good: list[Keep] = []

@@ -24,6 +24,11 @@ class Records:
                 row,
             )
 
+    def forget(self, app: bytes, key: str) -> None:
+        """Forget a record; one that is not there is forgotten already."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM records WHERE app = ? AND key = ?", (app, key))
+
     def all(self, app: bytes) -> list[Record]:
         """Return the records of one tree, by key; damaged ones are counted and left out, other agents have them."""
         with self._database.transaction() as sql:

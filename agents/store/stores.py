@@ -1,7 +1,10 @@
-"""All stores of one agent, over its one state file."""
+"""All stores of one agent: those over its one state file, and the audit log beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from elf.agents.host.audit_log import AuditLog
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls
 from elf.agents.store.database import Database
@@ -16,9 +19,11 @@ class Stores:
 
     Args:
         database: the state file.
+        now_ms: wall clock.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now_ms: Callable[[], int]) -> None:
+        self.audit = AuditLog(database.path.parent, now_ms)
         self.database = database
         self.checkpoints = Checkpoints(database)
         self.controls = Controls(database)

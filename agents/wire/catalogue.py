@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from elf.agents.errors import BadRequestError, JobError
+from elf.agents.errors import BadRequestError, JobError, NotAdmittedError, NotCreatorError
 from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
 from elf.agents.language.own_functions import Admits
-from elf.agents.wire.records import JobRecord, Member
+from elf.agents.wire.ownership import check_stamp, check_successor
+from elf.agents.wire.purges import PREFIX, Purges, order_of
+from elf.agents.wire.record_budget import RecordBudget
+from elf.agents.wire.records import JOB_KEY, JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 
@@ -34,9 +37,11 @@ class Catalogue:
 
     Args:
         admits: decides whether functions that jobs bring along may run here; None: no job's do.
+        operators: name -> public key of who may purge.
     """
 
-    def __init__(self, admits: Admits | None = None) -> None:
+    def __init__(self, admits: Admits | None = None, operators: Mapping[str, str] | None = None) -> None:
+        self.purges = Purges(operators or {})
         self._admits = admits
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
@@ -49,8 +54,62 @@ class Catalogue:
         self._unusable: dict[bytes, tuple[JobRecord, str]] = {}
         #: Trees of publications that others have followed, oldest first.
         self._over: dict[bytes, None] = {}
+        self._budget = RecordBudget()
         #: Rises with each record of a job that comes: who looks at all jobs need not where it has not.
         self.revision = 0
+
+    def admit(self, tree: bytes, record: Record, now_ms: int) -> None:
+        """Hold a record that another agent tells to the clock and to what its job's creator has ordered.
+
+        One that cannot be read is let in, as later releases' are passed on, but not in the place of a creator's job.
+
+        Args:
+            tree: that it is told in.
+            record: the record.
+            now_ms: our clock.
+
+        Raises:
+            NotCreatorError: it is not as the job's creator has ordered.
+            NotAdmittedError: it is stamped as none can be, or there is no room.
+        """
+        if record.key.startswith(PREFIX):
+            order_of(record)
+            check_stamp(record.version, None, now_ms)
+            self._budget.check(record)
+            return
+        if not record.key.startswith((_JOB, _MEMBER)) and record.key != JOB_KEY:
+            return
+        if record.key.startswith(_MEMBER):
+            self.purges.check_member(record.key.removeprefix(_MEMBER), record.version)
+        try:
+            job = None if record.key.startswith(_MEMBER) else JobRecord.decode(record.body)
+        except (msgspec.DecodeError, ValueError):
+            key = record.key.removeprefix(_JOB)
+            if any(each.owner and (each.definition.key == key or each.tree == tree) for each in self._jobs.values()):
+                raise NotCreatorError(f"record {record.key} of a creator's job cannot be read") from None
+            job = None
+        check_stamp(record.version, job, now_ms)
+        self._budget.check(record)
+        if job is not None:
+            if tree != job.tree if record.key == JOB_KEY else record.key != _JOB + job.definition.key:
+                raise NotAdmittedError("it is of another job than it says")
+            self.purges.check_job(job)
+            check_successor(self._jobs.get(job.definition.app_id), job, now_ms)
+
+    def purged(self, record: Record) -> JobRecord | Member | None:
+        """Return the job or the member that a record is of if it was purged since; None if not."""
+        try:
+            if record.key.startswith(_MEMBER):
+                member = read_msgpack(record.body, Member)
+                self.purges.check_member(member.agent_id, record.version)
+            elif record.key.startswith(_JOB):
+                job = JobRecord.decode(record.body)
+                self.purges.check_job(job)
+        except NotAdmittedError:
+            return member if record.key.startswith(_MEMBER) else job
+        except (msgspec.DecodeError, ValueError):
+            pass  # what cannot be read is said when it is learnt
+        return None
 
     def learn_record(self, record: Record) -> JobRecord | None:
         """Take a control record in; return the job if it is one and can run here.
@@ -59,11 +118,16 @@ class Catalogue:
             msgspec.DecodeError: the body is not what the key says: a peer's fault.
             JobSpecError: the job cannot run on this release.
         """
+        if record.key.startswith(PREFIX):
+            self._budget.take(record)
+            return None
         if record.key.startswith(_MEMBER):
             member = read_msgpack(record.body, Member)
             self._members[member.agent_id] = member
+            self._budget.take(record)
             return None
         job = JobRecord.decode(record.body)
+        self._budget.take(record)
         self.learn(job)
         return job
 
@@ -71,6 +135,7 @@ class Catalogue:
         """Take a job in; an older publication of the same job is ignored.
 
         Raises:
+            NotCreatorError: it is not as the job's creator has ordered.
             JobError: it cannot run here, say for want of a function; `unusable` remembers it.
         """
         self.revision += 1  # also where it changes nothing here: whoever tells us has changed what he has of the job
@@ -82,6 +147,8 @@ class Catalogue:
         self._forget_unusable(app, job.stamp_ms)
         if known == job:
             return
+        check_successor(known, job)
+        self.purges.check_job(job)
         try:
             self._compile(job)
         except JobError as error:
@@ -91,12 +158,38 @@ class Catalogue:
                 raise
             # It ends, whether we could follow its last change or not.
         if known is not None and known.tree != job.tree:
-            self._over[known.tree] = None
-            while len(self._over) > OVER_MAX:
-                del self._over[next(iter(self._over))]
-            self._versions.pop(known.tree, None)
+            self._mark_over(known.tree)
             del self._trees[known.tree]
         self._jobs[app], self._trees[job.tree] = job, app
+
+    def bury(self, tombstone: JobRecord) -> None:
+        """Take a job for over that an operator has purged, whatever its creator has ordered."""
+        app = tombstone.definition.app_id
+        known = self._jobs.get(app)
+        if known is not None and known.tree == tombstone.tree:
+            self._jobs[app] = tombstone
+
+    def forget_job(self, job: JobRecord) -> None:
+        """Forget a job that was purged, but for that its publication is over."""
+        app = job.definition.app_id
+        self._unusable.pop(app, None)
+        self._mark_over(job.tree)
+        if app in self._jobs and self._jobs[app].tree == job.tree:
+            del self._jobs[app]
+            self._trees.pop(job.tree, None)
+            self._budget.drop(_JOB + job.definition.key)
+        self.revision += 1
+
+    def forget_member(self, agent_id: str) -> None:
+        """Forget an agent that was purged."""
+        self._members.pop(agent_id, None)
+        self._budget.drop(_MEMBER + agent_id)
+
+    def _mark_over(self, tree: bytes) -> None:
+        self._over[tree] = None
+        while len(self._over) > OVER_MAX:
+            del self._over[next(iter(self._over))]
+        self._versions.pop(tree, None)
 
     def _compile(self, job: JobRecord) -> Versions:
         """Compile a job's versions, which are kept if somebody has asked for those before; else they soon go."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.versions import WHY_CHARS_MAX
 from elf.overlay.fields import AppId, Interval
 
@@ -28,6 +29,7 @@ class Leap(msgspec.Struct, frozen=True, tag_field="ask", tag="leap"):
     app: AppId
     #: In no interval that ends later; None: whichever is waited for now.
     until_ms: Number | None = None
+    order: Order | None = None
 
 
 class Leapt(msgspec.Struct, frozen=True, tag_field="say", tag="leap"):
@@ -46,7 +48,7 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
     `definition`: of an update. `number`: the version whose definition a rollback brings back; None: the one before the
     newest. `expected`: the number that the newest version has to have; None: any. `token`: random; asking again with
     the same one makes no second version. `keep_ms`: of a stop: how long it can be undone, and why it
-    is asked for, if not by a person.
+    is asked for, if not by a person. `order`: of the job's creator, if it has one.
     """
 
     app: AppId
@@ -57,3 +59,4 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
     expected: Number | None = None
     keep_ms: Keep = KEEP_MS
     why: Annotated[str, msgspec.Meta(max_length=WHY_CHARS_MAX)] = ""
+    order: Order | None = None

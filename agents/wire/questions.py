@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from elf.agents.jobs.orders import Order
 from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replicas import Request
 from elf.agents.wire.shares import AskShare, Limit, Watch
@@ -49,19 +50,24 @@ class OfSide(Request, frozen=True, tag="side"):
 
 
 class Stop(Request, frozen=True, tag="stop"):
-    """End a job for good, running or stopped; asked of its master."""
+    """End a job for good, running or stopped; asked of its master. `order`: of its creator, if it has one."""
 
     app: AppId
+    order: Order | None = None
 
 
 class Retire(Request, frozen=True, tag="retire"):
     """Expect an agent no more: it is gone for good; asked of the job's master. `agent`: its id, name or address.
+
+    `alone`: from this job alone, which is its creator's to ask, and not from all. `order`: his, if it has one.
 
     The answer is its `{"agent", "name", "address", "missing_since_ms"}`; None if it is not on the roster.
     """
 
     app: AppId
     agent: str
+    alone: bool = False
+    order: Order | None = None
 
 
 class Locate(Request, frozen=True, tag="locate"):

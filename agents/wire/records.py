@@ -9,12 +9,15 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.interning import read_interned
 from elf.overlay.placement import SALTS, candidate_key
 
+#: The key of a job's own record in its tree, for forwarders that do not have the source.
+JOB_KEY = "job"
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
 Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
@@ -44,6 +47,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     #: The versions of this publication, ascending, of which `definition` is the newest; of a job that was never
     #: changed, none.
     versions: Annotated[tuple[Version, ...], msgspec.Meta(max_length=VERSIONS_MAX)] = ()
+    #: The creator's order that it was published by; None: it belongs to whoever may use an agent's API.
+    published: Order | None = None
+    #: The order by which it is over: of its end, or of the next publication of its name.
+    ended: Order | None = None
 
     def __post_init__(self) -> None:
         _check_reachable(self.master.address)
@@ -91,9 +98,21 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         """
         return _tree_of(self.definition.app_id, self.salt, self.instance)
 
-    def tombstone(self, now_ms: int) -> JobRecord:
-        """Return the record that stops this job."""
-        return msgspec.structs.replace(self, stopped=True, stamp_ms=max(now_ms, self.stamp_ms + 1))
+    @property
+    def owner(self) -> str:
+        """The public key of its creator; empty: it belongs to whoever may use an agent's API."""
+        return "" if self.published is None else self.published.key
+
+    @property
+    def ordered_ms(self) -> int:
+        """When the newest order was made that it is as it is by; 0: there was none."""
+        orders = (self.published, *(version.order for version in self.versions))
+        return max((order.made_ms for order in orders if order is not None), default=0)
+
+    def tombstone(self, now_ms: int, order: Order | None = None) -> JobRecord:
+        """Return the record that stops this job, by an order if it needs one."""
+        stamp_ms = max(now_ms, self.stamp_ms + 1)
+        return msgspec.structs.replace(self, stopped=True, stamp_ms=stamp_ms, ended=order)
 
     def encode(self) -> bytes:
         """Return the record's body on the wire and on disk."""

@@ -11,6 +11,7 @@ from elf.agents.wire.agents import Introduce, ListJobs, ViewTree
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.placement import Install, Weigh
+from elf.agents.wire.purges import Purge
 from elf.agents.wire.questions import Describe, Follow, Locate, OfSide, Query, Retire, Stop
 from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.agents.wire.root_groups import Enlist, Fetch
@@ -47,6 +48,7 @@ AnyRequest = (
     | ListJobs
     | Introduce
     | ViewTree
+    | Purge
 )
 
 

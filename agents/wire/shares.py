@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from elf.agents.completeness.tallies import COLUMNS_MAX, Count
+from elf.agents.jobs.orders import Order
 from elf.agents.jobs.versions import VERSIONS_MAX, Version
 from elf.overlay.contract import PAYLOAD_BYTES_MAX
 from elf.overlay.fields import AppId, Interval
@@ -73,6 +74,7 @@ class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
     """Take intervals as the archive has them into the panes of a part; asked of its master, as often as need be.
 
     `instance`: the publication they were computed for. The rest is as in `elf.agents.master.commands.Load`.
+    `order`: of the job's creator, if it has one.
     """
 
     app: AppId
@@ -82,3 +84,4 @@ class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
     block: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
     missing: Annotated[tuple[str, ...], msgspec.Meta(max_length=AGENTS_MAX)] = ()
     mistyped: LoadedTallies = {}
+    order: Order | None = None

@@ -15,7 +15,21 @@ from typer.core import TyperGroup
 
 import elf
 from elf.agents.errors import ElfError
-from elf.cli import agent, applications, backfill, changes, explain, jobs, keys, lab, pipeline, run, sample, verify
+from elf.cli import (
+    agent,
+    applications,
+    backfill,
+    changes,
+    explain,
+    jobs,
+    keys,
+    lab,
+    oversight,
+    pipeline,
+    run,
+    sample,
+    verify,
+)
 from elf.cli.exits import INTERNAL, INTERRUPTED, UNWRITTEN, exit_code_of
 from elf.cli.output import say
 from elf.cli.stdout import OutputError, discard_output, finish_output, guard_output
@@ -68,7 +82,21 @@ def _options(
     pass
 
 
-for _module in (agent, keys, jobs, changes, applications, explain, run, sample, verify, backfill, pipeline, lab):
+for _module in (
+    agent,
+    keys,
+    jobs,
+    changes,
+    applications,
+    explain,
+    run,
+    sample,
+    verify,
+    backfill,
+    pipeline,
+    lab,
+    oversight,
+):
     _module.add_commands(app)
 
 

@@ -10,9 +10,19 @@ import typer
 
 from elf.agent_url import TIMEOUT_S
 from elf.cli.connection import AgentUrls, AsJson, JobName, SigningKey, Timeout, TokenFile, connect
-from elf.cli.exits import INTERRUPTED, NO_RESULT, UNAVAILABLE
+from elf.cli.exits import NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
-from elf.cli.output import console, describe_time, print_json, printable, result_table, say, table_of, wants_json
+from elf.cli.output import (
+    confirm,
+    console,
+    describe_time,
+    print_json,
+    printable,
+    result_table,
+    say,
+    table_of,
+    wants_json,
+)
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -192,15 +202,7 @@ def force(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let this agent go on alone with a job most of whose root group is gone for good: for disasters only."""
-    if not yes:
-        question = f"What the others decided last of {name} may be lost; if they live after all, two masters count."
-        try:
-            goes_on = typer.confirm(f"{question} Go on?", err=True)
-        except typer.Abort:  # nobody there to answer, or Ctrl-C
-            goes_on = False
-        if not goes_on:
-            say("elf: nothing was done")
-            raise typer.Exit(INTERRUPTED)
+    confirm(f"What the others decided last of {name} may be lost; if they live after all, two masters count.", yes)
     with connect(agent, token_file, timeout) as client:
         client.force(name)
     say(f"{agent} goes on with {name}")

@@ -21,26 +21,43 @@ NODE_DAYS = 398
 
 
 def keygen(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to create; must not exist.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File to create; must not exist.", show_default=False)
+    ] = None,
     signing: Annotated[
         bool, typer.Option("--signing", help="A key to sign functions with: prints the public key that agents trust.")
+    ] = False,
+    creator: Annotated[
+        bool, typer.Option("--creator", help="A key that your jobs belong to: nobody else may change or stop them.")
     ] = False,
 ) -> None:
     """Create a cluster secret, an API token or a key to sign with: 32 random bytes as hex, for its owner alone."""
     secret = os.urandom(SECRET_BYTES)
+    if out is None:
+        if not creator:
+            raise JobError("name the file to create, which must not exist: --out FILE")
+        from elf.client.creator_keys import creator_key_file
+
+        out = creator_key_file().expanduser()
     try:
+        if creator:
+            out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _create(out, secret.hex().encode() + b"\n")
     except FileExistsError:
-        lost = "a lost key can sign no update" if signing else "a lost key locks every agent out"
+        lost = "a lost key can sign no update" if signing or creator else "a lost key locks every agent out"
         raise JobError(f"{out} exists already and is not overwritten; {lost}") from None
     except OSError as error:
         raise JobError(f"{out} cannot be created: {error.strerror}") from None
-    if not signing:
+    if not signing and not creator:
         say(f"wrote {out}; copy it to every agent over a safe channel")
         return
     from elf.agents.extensions.signed.signatures import public_key
 
     print(public_key(secret))
+    if creator:
+        say(f"wrote {out}, which stays with you: what you publish from now on belongs to it, and only it can change or")
+        say("stop that. Operators purge such jobs with a key of theirs: [api] operators lists their public keys.")
+        return
     say(f"wrote {out}, which stays with you; agents that are to run your functions have your public key, above, in")
     say('their settings: [functions] trusted = { CREATOR = "..." }')
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from elf.agents.language.instants import clock_time
+from elf.cli.exits import INTERRUPTED
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -63,6 +64,21 @@ def say(message: str) -> None:
     """Print a message for a person on stderr; only its line breaks are taken as they are."""
     for line in message.splitlines() or [""]:
         print(printable(line), file=sys.stderr)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask whether to go on, unless `yes` says so; else nothing is done, and the command ends."""
+    if yes:
+        return
+    import typer
+
+    try:
+        goes_on = typer.confirm(f"{question} Go on?", err=True)
+    except typer.Abort:  # nobody there to answer, or Ctrl-C
+        goes_on = False
+    if not goes_on:
+        say("elf: nothing was done")
+        raise typer.Exit(INTERRUPTED)
 
 
 def console() -> Console:

@@ -10,27 +10,33 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from elf.agent_url import DEFAULT_URL, TIMEOUT_S, check_timeout, urls_of
-from elf.agents.errors import JobError, UnknownJobError
+from elf.agents.errors import JobError, UnknownAgentError, UnknownJobError
 from elf.agents.wire.result import Result, Window
 from elf.client.attempts import Attempts
+from elf.client.creator_keys import read_creator_key
 from elf.client.definitions import definition_of, signed_job
-from elf.client.envelopes import Accepted, Jobs, Members, Versions
+from elf.client.envelopes import Accepted, Entries, Jobs, Members, Versions
 from elf.client.following import follow
 from elf.client.names import default_creator, split_name
-from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
+from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Retirement, Stop, Tree, Version
 from elf.client.retries import Repeat
 from elf.client.trails import Notice
 from elf.client.until import Until, check_until
+
+if TYPE_CHECKING:
+    from elf.agents.jobs.orders import What
+    from elf.agents.wire.changes import Kind
 
 T = TypeVar("T")
 
@@ -45,6 +51,8 @@ class AsyncClient:
         timeout: seconds within which a question is asked, again where that may help. What changes something and was
             sent is waited for up to 30 s.
         notice: is told, in a sentence, when a question takes more than a second because it has to be asked again.
+        creator_key: file with the key that jobs which are published belong to, and that changes of them need; default:
+            $ELF_CREATOR_KEY_FILE, else what `elf keygen --creator` has made, if it has.
     """
 
     def __init__(
@@ -53,11 +61,13 @@ class AsyncClient:
         token: str | None = None,
         *,
         creator: str | None = None,
+        creator_key: str | Path | None = None,
         timeout: float = TIMEOUT_S,
         notice: Notice | None = None,
     ) -> None:
         check_timeout(timeout)
         self._creator = creator
+        self._key = read_creator_key(None if creator_key is None else Path(creator_key))
         self._creators: dict[str, str] = {}
         self._attempts = Attempts(urls_of(url), token, timeout, notice)
 
@@ -100,7 +110,9 @@ class AsyncClient:
         if key is not None:
             text = signed_job(file, text, filename, key, name, creator)
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
-        job = await self._attempts.ask("POST", "/v1/jobs", Job, end_s=self._attempts.end_s(), body=_json(body))
+        order = {} if self._key is None else self._key.publish(text, filename, name, creator)
+        end_s = self._attempts.end_s()
+        job = await self._attempts.ask("POST", "/v1/jobs", Job, end_s=end_s, body=_json(body), headers=order)
         self._creators[job.name] = job.creator
         return job
 
@@ -226,11 +238,12 @@ class AsyncClient:
                 creator = split_name(name)[0] or await self._creator_of(bare, self._attempts.end_s())
                 definition = signed_job(file, definition, filename, key, bare, creator)
             body |= {"definition": definition, "filename": filename}
-        return await self._change(name, "update", body)
+            return await self._change(name, "update", body, definition=(definition, filename))
+        return await self._change(name, "update", body, query=query, options=options)
 
     async def rollback(self, name: str, version: int | None = None) -> Version:
         """Let a running job go on as an earlier version of it, by default the one before the newest."""
-        return await self._change(name, "rollback", {"version": version})
+        return await self._change(name, "rollback", {"version": version}, back=True, version=version)
 
     async def reset(self, name: str) -> Version:
         """Empty a running job's windows, together on all agents: from one interval on they begin anew."""
@@ -255,16 +268,21 @@ class AsyncClient:
         Raises:
             JobConflictError: nobody is waited for.
         """
-        return await self._ask("POST", name, "/leap", Leap, repeat=Repeat.UNTAKEN)
+        order = await self._order(name, "leap")
+        return await self._ask("POST", name, "/leap", Leap, repeat=Repeat.UNTAKEN, headers=order)
 
     async def versions(self, name: str) -> list[Version]:
         """List the versions of a job that it remembers, the newest last."""
         return (await self._ask("GET", name, "/versions", Versions)).versions
 
-    async def _change(self, name: str, change: str, body: Mapping[str, Any]) -> Version:
+    async def _change(self, name: str, change: Kind, body: Mapping[str, Any], **other: Any) -> Version:
         given = {field: value for field, value in body.items() if value is not None}
-        sent = _json({"change": change, **given})
-        return await self._ask("POST", name, "/versions", Version, repeat=Repeat.UNTAKEN, body=sent)
+        sent, order = _json({"change": change, **given}), await self._order(name, change, **other)
+        return await self._ask("POST", name, "/versions", Version, repeat=Repeat.UNTAKEN, body=sent, headers=order)
+
+    async def _order(self, name: str, what: What, **other: Any) -> dict[str, str]:
+        """Return the header that goes with a change of a job of this creator; arguments as of `CreatorKey.change`."""
+        return {} if self._key is None else self._key.change(what, await self.job(name), **other)
 
     async def stop(self, name: str, keep: str | None = None) -> Stop:
         """Stop a job on all agents; `resume` takes it up again, with its windows.
@@ -278,7 +296,8 @@ class AsyncClient:
             JobError: it can only be stopped for good.
         """
         parameters = {} if keep is None else {"keep": keep}
-        stopped = await self._ask("DELETE", name, "", Stop, params=parameters)
+        order = {} if self._key is None else self._key.stop(await self.job(name), keep)
+        stopped = await self._ask("DELETE", name, "", Stop, params=parameters, headers=order)
         if stopped.ends_ms is None:
             self._creators.pop(name, None)
         return stopped
@@ -307,9 +326,49 @@ class AsyncClient:
         """
         tail, once = f"/members/{quote(agent, safe='')}", Repeat.UNTAKEN
         if job is not None:
-            return await self._ask("DELETE", job, tail, Retirement, repeat=once)
+            order = await self._order(job, "retire")
+            return await self._ask("DELETE", job, tail, Retirement, repeat=once, headers=order)
         end_s = self._attempts.end_s()
         return await self._attempts.ask("DELETE", f"/v1{tail}", Retirement, end_s=end_s, repeat=once)
+
+    async def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
+        """Purge a job, or what is known of an agent, everywhere; it takes an operator's key (`creator_key`).
+
+        Args:
+            job: `name` or `creator/name`, of any creator: nothing of it stays anywhere.
+            agent: an agent's name, or its id (as `Member.agent` has it): it is not known any more until it says so
+                again. Whether jobs still wait for it is `retire`'s.
+
+        Raises:
+            NotCreatorError: the key is no operator's.
+            UnknownAgentError: nobody knows an agent of that name.
+        """
+        if self._key is None:
+            raise JobError("to purge takes an operator's key: elf keygen --creator, and [api] operators of all agents")
+        if (job is None) == (agent is None):
+            raise JobError("purge takes either a job or agent=...")
+        if job is not None:
+            creator, bare = split_name(job)
+            target = f"job/{creator or await self._creator_of(bare, self._attempts.end_s())}/{bare}"
+        else:
+            target = f"member/{await self._agent_of(agent or '')}"
+        path, end_s = f"/v1/records/{quote(target)}", self._attempts.end_s()
+        return await self._attempts.ask("DELETE", path, Purge, end_s=end_s, headers=self._key.purge(target))
+
+    async def _agent_of(self, named: str) -> str:
+        members = await self.members()
+        found = sorted({each.agent for each in members if named in (each.name, each.address, each.agent)})
+        if len(found) > 1:
+            raise JobError(f"{len(found)} agents are called {named!r}; name one by its id: {', '.join(found)}")
+        if found or re.fullmatch("[0-9a-f]{8,128}", named):
+            return found[0] if found else named
+        raise UnknownAgentError(named, [each.name for each in members])
+
+    async def audit(self, limit: int = 100) -> list[AuditEntry]:
+        """Return who did what through the first agent, the newest last."""
+        end_s, parameters = self._attempts.end_s(), {"limit": str(limit)}
+        answer = await self._attempts.ask("GET", "/v1/audit", Entries, end_s=end_s, params=parameters, here=True)
+        return answer.entries
 
     async def load(self, name: str, intervals: Intervals) -> None:
         """Load intervals that were computed from the agents' archives into a job, in the place of what they are now.
@@ -317,8 +376,9 @@ class AsyncClient:
         Raises:
             JobError: these intervals are not to be loaded, or were computed for another publication.
         """
-        body = msgspec.msgpack.encode(intervals)
-        await self._ask("POST", name, "/intervals", dict[str, Any], body=body, media="application/msgpack")
+        body, order = msgspec.msgpack.encode(intervals), await self._order(name, "load")
+        media = "application/msgpack"
+        await self._ask("POST", name, "/intervals", dict[str, Any], body=body, media=media, headers=order)
 
     async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]], *, key: str | None = None) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.

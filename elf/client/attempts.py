@@ -113,7 +113,7 @@ class Attempts:
             sent: dict[str, Any] = {
                 "params": params,
                 "timeout": aiohttp.ClientTimeout(total_s, sock_connect=limit_s),
-                "headers": {} if body is None else {"Content-Type": media, **(headers or {})},
+                "headers": {**({} if body is None else {"Content-Type": media}), **(headers or {})},
                 "body": body,
             }
             try:

@@ -21,7 +21,7 @@ from elf.agent_url import DEFAULT_URL, TIMEOUT_S
 from elf.agents.errors import BadRequestError
 from elf.agents.wire.result import Result, Window
 from elf.client.asynchronous import AsyncClient
-from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
+from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Retirement, Stop, Tree, Version
 from elf.client.trails import Notice
 from elf.client.until import Until
 
@@ -52,11 +52,14 @@ class Client:
         token: str | None = None,
         *,
         creator: str | None = None,
+        creator_key: str | Path | None = None,
         timeout: float = TIMEOUT_S,
         notice: Notice | None = None,
     ) -> None:
         urls = url if isinstance(url, str) else tuple(url)
-        self._new = partial(AsyncClient, urls, token, creator=creator, timeout=timeout, notice=notice)
+        self._new = partial(
+            AsyncClient, urls, token, creator=creator, creator_key=creator_key, timeout=timeout, notice=notice
+        )
         # A watch that nobody has any more is ended wherever its memory is freed, maybe by a thread that holds the lock.
         self._start_lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -230,6 +233,14 @@ class Client:
     def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good; see `AsyncClient.retire`."""
         return self._wait(lambda client: client.retire(agent, job))
+
+    def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
+        """Purge a job, or what is known of an agent, everywhere; see `AsyncClient.purge`."""
+        return self._wait(lambda client: client.purge(job, agent=agent))
+
+    def audit(self, limit: int = 100) -> list[AuditEntry]:
+        """Return who did what through the first agent, the newest last."""
+        return self._wait(lambda client: client.audit(limit))
 
     def load(self, name: str, intervals: Intervals) -> None:
         """Load intervals that were computed from the archives; see `AsyncClient.load`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elf.client.results import Job, Member, Version
+from elf.client.results import AuditEntry, Job, Member, Version
 
 
 class Jobs(msgspec.Struct):
@@ -29,3 +29,9 @@ class Accepted(msgspec.Struct):
     """The answer of `POST /v1/ingest/...`: so many events, a line each."""
 
     accepted: int
+
+
+class Entries(msgspec.Struct):
+    """The answer of `GET /v1/audit`."""
+
+    entries: list[AuditEntry]

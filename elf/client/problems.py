@@ -17,6 +17,7 @@ from elf.agents.errors import (
     JobError,
     JobSpecError,
     KeyReusedError,
+    NotCreatorError,
     StoppedError,
     UnavailableError,
     UnknownAgentError,
@@ -68,6 +69,8 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
             return JobSpecError(detail, line=line, column=column, hint=hint, setting=setting)
         case "job-conflict":
             return JobConflictError(detail)
+        case "not-creator":
+            return NotCreatorError(detail)
         case "key-reused":
             return KeyReusedError(detail)
         case "expired":

@@ -101,6 +101,48 @@ class Version(msgspec.Struct, frozen=True):
         return self.what in ("pause", "stop")
 
 
+class Purged(msgspec.Struct, frozen=True):
+    """One agent's answer to a purge: whether it has purged, and why not."""
+
+    agent: str
+    purged: bool = False
+    why: str = ""
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """What was purged, the operator's name, and the agents that answered; others hear of it later."""
+
+    purged: str
+    by: str
+    agents: list[Purged] = []
+
+
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of an agent's audit log.
+
+    Attributes:
+        at_ms: when, by the agent's clock.
+        what: was asked: publish, update, stop, purge, ...; refused: somebody was not let in.
+        who: asked: `token`, `uid N` of this machine, or `anybody` where the API is open; an operator's name.
+        key: the fingerprint of the key that it was ordered with.
+        on: which job, agent or path.
+        status: of the answer.
+        why: it was refused.
+        peer: the address that it came from.
+        more: so many more were refused than have lines.
+    """
+
+    at_ms: int
+    what: str = ""
+    who: str = ""
+    key: str = ""
+    on: str = ""
+    status: int = 0
+    why: str = ""
+    peer: str = ""
+    more: int = 0
+
+
 class Stop(msgspec.Struct, frozen=True):
     """A job that was stopped: until when (a time of day, in ms) it can be resumed; None: it has ended for good."""
 
@@ -127,6 +169,8 @@ class Member(msgspec.Struct, frozen=True):
     is_self: bool = False
     #: Of elf; empty if it is too old to say.
     release: str = ""
+    #: Its id, which it keeps when it moves.
+    agent: str = ""
 
 
 class Gap(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ record was lost or refused on the way, and then the parent begins the same excha
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from elf.overlay.contract import Record
 from elf.overlay.control.batches import batches
@@ -25,12 +26,19 @@ COMPARE_MS = 30_000
 
 
 class Flood:
-    """The records of one application on one node, and their exchange with its neighbours in the tree."""
+    """The records of one application on one node, and their exchange with its neighbours in the tree.
 
-    __slots__ = ("_children", "_parent", "_rng", "app", "deadline_ms", "map")
+    Args:
+        app: the application.
+        rng: spreads comparisons over time.
+        admits: whether a neighbour's record may be taken; one that is not is not passed on either. None: all are.
+    """
 
-    def __init__(self, app: bytes, rng: random.Random) -> None:
+    __slots__ = ("_admits", "_children", "_parent", "_rng", "app", "deadline_ms", "map")
+
+    def __init__(self, app: bytes, rng: random.Random, admits: Callable[[Record], bool] | None = None) -> None:
         self.app = app
+        self._admits = admits or (lambda record: True)
         self.map = RecordMap()
         #: When the next comparison is due; None without a parent.
         self.deadline_ms: int | None = None
@@ -85,8 +93,12 @@ class Flood:
                 effects = self._send(sender, self.map.newer_than(marks))
                 return [*effects, self._digest(sender, mutual=False)] if mutual and self.map.lacks(marks) else effects
             case Records(records=records):
-                fresh = tuple(record for record in records if self.map.apply(record))
+                fresh = tuple(filter(self._take, records))
                 return [*(Apply(record) for record in fresh), *self._flood(fresh, sender)]
+
+    def _take(self, record: Record) -> bool:
+        """Take a neighbour's record, if it is new and may be taken."""
+        return self.map.is_new(record) and self._admits(record) and self.map.apply(record)
 
     def _digest(self, peer: Contact, *, mutual: bool) -> Send:
         return Send(peer, Digest(self.app, self.map.marks(), mutual))

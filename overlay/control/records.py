@@ -48,12 +48,17 @@ class RecordMap:
         """A number of 16 bytes that is equal on two nodes if they hold the same."""
         return self._sum.to_bytes(16, "big")
 
+    def is_new(self, record: Record) -> bool:
+        """Tell whether ours is older, or there is none."""
+        held = self._records.get(record.key)
+        return held is None or held[0] < (record.version, record_digest(record))
+
     def apply(self, record: Record) -> bool:
         """Take a record; False if ours is the same or newer, or it finds no room; O(1) without evictions."""
+        if not self.is_new(record):
+            return False
         rank = (record.version, record_digest(record))
         held = self._records.get(record.key)
-        if held is not None and held[0] >= rank:
-            return False
         if len(record.body) > RECORD_BYTES_MAX:
             self.refused += 1
             return False
@@ -66,6 +71,11 @@ class RecordMap:
             self._remove(max(self._records))
             self.refused += 1
         return record.key in self._records
+
+    def forget(self, key: str) -> None:
+        """Hold a record no more; a neighbour that has it may bring it back."""
+        if key in self._records:
+            self._remove(key)
 
     def all(self) -> list[Record]:
         """Return all records by key."""

@@ -1,12 +1,17 @@
-"""What tests of agents have in common: a job's plan stays for the next test that compiles it."""
+"""What tests of agents have in common: a job's plan stays for the next test that compiles it; creators' keys."""
 
 from __future__ import annotations
 
+import pathlib
 from collections import deque
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
+
+from elf.client import creator_keys
+from tests.agents.owned import MINE, THEIRS
+from tests.virtual.agents import now_ms
 
 #: Plans that stay; hardly a file compiles more.
 PLANS_MAX = 500
@@ -64,3 +69,15 @@ def plans_apart(request: pytest.FixtureRequest, keeping: Keeping) -> Iterator[No
     yield
     if is_apart:
         keeping.switch(on=True)
+
+
+@pytest.fixture
+def keys(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pathlib.Path]:
+    """The files of two creators' keys, one of whom may be an operator; nobody has a key of his own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    monkeypatch.setattr(creator_keys, "now_ms", now_ms)
+    files = {"mine": tmp_path / "mine.key", "theirs": tmp_path / "theirs.key"}
+    for file, secret in zip(files.values(), (MINE, THEIRS), strict=True):
+        file.write_text(secret.hex() + "\n")
+        file.chmod(0o600)
+    return files

@@ -34,6 +34,7 @@ LAYERS = (
     "membership.py",
     "master_side.py",
     "worker_side.py",
+    "purge.py",
     "dispatch",
     "agent.py",
     "http",

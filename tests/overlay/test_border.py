@@ -29,6 +29,9 @@ class SlowDisk:
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> None: ...
 
+    def admits(self, app: bytes, record: Record) -> bool:
+        return True
+
     def on_record(self, app: bytes, record: Record) -> None: ...
 
     async def on_commit(self, app: bytes, commit: Commit) -> None: ...

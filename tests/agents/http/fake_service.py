@@ -20,6 +20,7 @@ from elf.agents.errors import (
 from elf.agents.http.agent_service import Loaded
 from elf.agents.intake.push import Appended
 from elf.agents.jobs.explanation import explain_plan
+from elf.agents.jobs.orders import Order
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.positions import Json, Position, Positioned, Told
 from tests.agents.plans import plan_of
@@ -93,7 +94,9 @@ class FakeService:
         self.result_of[creator, name] = make_result(f"{creator}/{name}")
         return job
 
-    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+    async def publish(
+        self, text: str, filename: str, name: str | None, creator: str | None, order: Order | None = None
+    ) -> Json:
         self._maybe_fail()
         if "SELEC " in text:
             raise JobSpecError("unexpected word SELEC", line=1, column=1, hint="SELECT")
@@ -109,7 +112,7 @@ class FakeService:
     async def job(self, creator: str, name: str) -> Json:
         return self._find(creator, name)
 
-    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+    async def change(self, creator: str, name: str, wanted: Wanted, order: Order | None = None) -> Json:
         job = self._find(creator, name)
         versions = job["versions"]
         if wanted.change == "resume":
@@ -125,7 +128,7 @@ class FakeService:
         versions.append({**made, "until_ms": None, "options": dict(wanted.options)})
         return {**versions[-1], "note": self.note} if self.note else versions[-1]
 
-    async def leap(self, creator: str, name: str) -> Json:
+    async def leap(self, creator: str, name: str, order: Order | None = None) -> Json:
         self._find(creator, name)
         return {"through_ms": 60_000, "agents": ["web3"]}
 
@@ -133,7 +136,7 @@ class FakeService:
         if (creator, name) not in self.published:
             raise JobError(f"this agent keeps no copy of {creator}/{name}")
 
-    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None, order: Order | None = None) -> Json:
         job = self._find(creator, name)
         told = {"creator": creator, "name": name}
         if keep_ms == 0:
@@ -230,7 +233,7 @@ class FakeService:
             {"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True, "release": "0.1.0"}
         ]
 
-    async def retire(self, agent: str, job: str | None) -> Json:
+    async def retire(self, agent: str, job: str | None, order: Order | None = None) -> Json:
         self._maybe_fail()
         if agent != "web3":
             raise UnknownAgentError(agent, ["web3"])
@@ -238,7 +241,7 @@ class FakeService:
         gaps = [{"job": job or "shop/top", "missing_since_ms": 60_000}]
         return {"agent": "cc", "name": "web3", "jobs": gaps, "unreachable": unreachable}
 
-    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+    async def load(self, creator: str, name: str, loaded: Loaded, order: Order | None = None) -> Json:
         self._find(creator, name)
         self.loaded.append(loaded)
         return {"first": loaded.first, "last": loaded.last, "edition": len(self.loaded)}

@@ -84,14 +84,14 @@ async def test_without_another_publication_all_parts_rest(
     for name in ("LOOK_S", "RETRY_S", "ASK_S"):
         monkeypatch.setattr(replaced, name, 0.01)
     asked = 0
-    look = replaced.Replaced._is_replaced
+    look = replaced.Replaced._replacing
 
-    async def count(self: Any, job: Any) -> bool:
+    async def count(self: Any, job: Any) -> Any:
         nonlocal asked
         asked += 1
         return await look(self, job)
 
-    monkeypatch.setattr(replaced.Replaced, "_is_replaced", count)
+    monkeypatch.setattr(replaced.Replaced, "_replacing", count)
     async with running(tmp_path, 1) as (agent,):
         await publish(agent, 4)
         await Service(agent).stop("shop", "sold")
