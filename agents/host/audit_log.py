@@ -44,7 +44,7 @@ class AuditLog:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         #: Since when refusals are counted, and how many there were.
-        self._refusals_ms, self._refusals = 0, 0
+        self._refusals_ms = self._refusals = 0
         #: Why the last line could not be written; empty: it was.
         self.trouble = ""
 
@@ -61,7 +61,8 @@ class AuditLog:
                 more = self._refusals - REFUSALS_MAX
                 if more > 0:
                     self._write({"what": "refused", "more": more, "since_ms": self._refusals_ms})
-                self._refusals_ms, self._refusals = now_ms, 0
+                self._refusals_ms = now_ms
+                self._refusals = 0
             self._refusals += 1
             if self._refusals <= REFUSALS_MAX:
                 self._write({"what": "refused", **fields})

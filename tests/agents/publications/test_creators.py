@@ -8,15 +8,18 @@ import pathlib
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.errors import NotCreatorError
+from elf.agents.errors import ElfError, NotCreatorError
 from elf.agents.http.agent_service import Service
 from elf.agents.jobs.orders import Order
 from elf.agents.master.commands import End, Rename
 from elf.agents.wire.catalogue import job_record
+from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.questions import Stop
 from elf.agents.wire.records import JOB_KEY, JobRecord
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
+from elf.agents.wire.shares import Adopt
+from elf.agents.wire.sources import Spread
 from elf.client.asynchronous import AsyncClient
 from elf.overlay.contract import Record
 from elf.overlay.ids import source_id
@@ -139,11 +142,25 @@ async def test_a_member_that_forges_records_stops_nobody_elses_job(
             rogue.node.add_record(tree, job_record(forged))
             rogue.node.add_record(job.tree, Record(JOB_KEY, forged.stamp_ms, forged.encode()))
         rogue.node.add_record(tree, Record("job/shop/sold", job.stamp_ms + 99, b"\xc1"))
-        with pytest.raises(NotCreatorError):
-            value_of(await rogue.node.ask(job.master, encode(Stop(job.definition.app_id))))
+        app, first = job.definition.app_id, job.history[0]
+        paused = replace(first, number=2, what="pause", since=5, definition=replace(job.definition, version=2))
+        lie = job_record(replace(job.tombstone(0), stamp_ms=job.stamp_ms + 50))
+        for request in (
+            Stop(app),
+            Amend(app, "pause", "0123"),
+            Amend(app, "stop", "0124", why="it fails"),
+            Leap(app),
+            Spread("orders", lie.key, lie.version, lie.body),
+        ):
+            with pytest.raises(NotCreatorError):
+                value_of(await rogue.node.ask(job.master, encode(request)))
+        other = agents[0].catalogue.running()[1]
+        with pytest.raises(ElfError):
+            adopt = Adopt(other.definition.app_id, job.publication, (paused,))
+            value_of(await rogue.node.ask(other.master, encode(adopt)))
         await asyncio.sleep(70)  # longer than it takes to compare
         for agent in others:
-            assert agent.catalogue.job(job.definition.app_id) == job
+            assert [agent.catalogue.job(each.definition.app_id) for each in (job, other)] == [job, other]
             assert agent.membership.refused[NotCreatorError]
             assert "not taken" in Service(agent).notes()[0]
         assert (await mine.job("shop/sold"))["state"] == "running"
