@@ -259,6 +259,7 @@ class Agent:
         """Heed a job's own record in its tree."""
         self.jobs.catalogue.learn(job)
         self.node.move_root(job.tree, job.master, job.stamp_ms)
+        self.jobs.groups.leadership.on_record(job)
         self._follow_change(job)
 
     def _on_decided(self, app: bytes, command: Command | None) -> None:

@@ -122,13 +122,7 @@ class Leadership:
             case Rename(job=job) if not copy.leads:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)
             case Turn() if app in self.rooted:
-                job = copy.job
-                # An agent without the job's source hears of a change here only.
-                self._node.join_tree(
-                    job.tree, member=False, root=job.master, leap_after_ms=_patience_ms(copy), reign=job.stamp_ms
-                )
-                # By the job's own tree first, which all its agents are in.
-                self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
+                self._stand(copy)
                 if app in self._telling:
                     # Where somebody is away for long there would be one for each version; a later one has them all.
                     self._telling[app].cancel()
@@ -139,13 +133,31 @@ class Leadership:
                 self._begin(None, self._end(app, tombstone, leads=copy.leads))
 
     def on_record(self, job: JobRecord) -> None:
-        """A job's end came by its source's tree: a copy that the group's leader did not tell of it in time is dropped.
+        """A job's record came by a tree.
 
-        Only one without a vote: those with votes still have to decide the end, and ask when their leader is gone. It
-        may be here already, or on its way still.
+        At its end a copy that the group's leader did not tell of it in time is dropped. Only one without a vote: those
+        with votes still have to decide the end, and ask when their leader is gone. It may be here already, or on its
+        way still. A record that names another master than the one that a majority lets lead is overtaken by one that
+        names us: whoever said so misleads the agents, unless he was elected since, and then nothing is decided here.
         """
+        app = job.definition.app_id
+        copy = self._copies.get(app)
         if job.stopped:
-            self._begin(None, self._drop_later(job.definition.app_id, job.tree))
+            self._begin(None, self._drop_later(app, job.tree))
+            return
+        is_ours = copy is not None and app in self.rooted and copy.job.tree == job.tree
+        if copy is not None and is_ours and job.stamp_ms > copy.job.stamp_ms and job.master != self._node.contact:
+            log.warning("job %s: %s is said to be its master", copy.job.definition.key, job.master.address)
+            self._begin(app, self._reclaim(app, copy, job.stamp_ms))
+
+    async def _reclaim(self, app: bytes, copy: Copy, stamp_ms: int) -> None:
+        """Have it decided that we are the master of a job still, later than a stamp, and tell everyone."""
+        later_ms = max(self._now_ms(), stamp_ms + 1, copy.job.stamp_ms + 1)
+        with contextlib.suppress(OverlayError):
+            await self._copies.propose(app, Rename(msgspec.structs.replace(copy.job, stamp_ms=later_ms)))
+            self._catalogue.learn(copy.job)
+            self._stand(copy)
+            await self._tell_all(copy)
 
     def on_opened(self, app: bytes) -> None:
         """A copy was fetched, or is of the last run: if its job has ended since, it is dropped like any other."""
@@ -247,6 +259,17 @@ class Leadership:
                 self._node.exclude(job.tree, agent, at.get(enlisted.address))
         for agent in master.state.retiring:
             self._node.retire(job.tree, agent)
+        self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
+
+    def _stand(self, copy: Copy) -> None:
+        """Go on as the root of a tree as the job's newest record says, and tell the tree, which all its agents are in.
+
+        An agent without the job's source hears of a change here only.
+        """
+        job = copy.job
+        self._node.join_tree(
+            job.tree, member=False, root=job.master, leap_after_ms=_patience_ms(copy), reign=job.stamp_ms
+        )
         self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
 
     def _resign(self, app: bytes, copy: Copy) -> None:

@@ -192,3 +192,23 @@ async def test_jobs_without_a_key_are_everybodys_who_may_use_the_api(
         await mine.pause("shop/sold")
         await mine.stop("shop/sold", "0s")
         await wait_until(lambda: not any(agent.catalogue.running() for agent in agents))
+
+
+async def test_a_member_that_says_it_is_the_master_of_a_job_is_overruled_by_its_root_group(
+    tmp_path: pathlib.Path, keys: dict[str, pathlib.Path]
+) -> None:
+    async with cluster(tmp_path) as agents, client_of(agents[0], creator_key=keys["mine"]) as mine:
+        job = await published(mine, agents)
+        app = job.definition.app_id
+        rogue = next(agent for agent in agents if not agent.masters.has_tree(job.tree))
+        me = rogue.node.contact
+        for _ in range(3):
+            known = agents[0].catalogue.job(app)
+            assert known is not None
+            lie = replace(known, master_host=me.host, master_port=me.port, stamp_ms=known.stamp_ms + 60_000)
+            rogue.node.add_record(source_id("orders"), job_record(lie))
+            rogue.node.add_record(job.tree, Record(JOB_KEY, lie.stamp_ms, lie.encode()))
+            await asyncio.sleep(1)
+        await wait_until(lambda: all(agent.catalogue.job(app).master == job.master for agent in agents), 10)
+        assert all(agent.node.tree(job.tree).role != "joining" for agent in agents)
+        assert (await mine.job("shop/sold"))["master"] == job.master.address
