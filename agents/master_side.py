@@ -27,7 +27,7 @@ from elf.agents.store.stores import Stores
 from elf.agents.wire.application_messages import Letter
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Leapt
-from elf.agents.wire.records import Member
+from elf.agents.wire.records import JobRecord, Member, contact_at
 from elf.agents.wire.root_groups import Fetch
 from elf.overlay.contract import ControlEntry
 from elf.overlay.decoding import read_msgpack
@@ -67,7 +67,7 @@ class MasterSide:
         admits = self.functions.admit
         self.catalogue = Catalogue(admits, config.api.operators)
         self.publisher = Publisher(node, self.known_sources, means.rng, admits)
-        others = Notices(self.publisher.spread, self._ask)
+        others = Notices(self._spread, self._ask)
         self.groups = RootGroups(node, stores, self.catalogue, others, admits, means.spawn, means.now_ms)
         self.copies = self.groups.copies
         self.masters = self.groups.masters
@@ -109,6 +109,12 @@ class MasterSide:
 
     def _on_failed_function(self, *failed: Any) -> None:
         self._giving_up.note(*failed)
+
+    async def _spread(self, job: JobRecord) -> bool:
+        if not job.owner:
+            return await self.publisher.spread(job)
+        members = self.catalogue.members(job.definition.source)
+        return await self.publisher.insist(job, [contact_at(member.address) for member in members])
 
     async def _ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
         return await self.asking.ask(key, request, timeout_ms)

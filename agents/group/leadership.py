@@ -137,8 +137,9 @@ class Leadership:
 
         At its end a copy that the group's leader did not tell of it in time is dropped. Only one without a vote: those
         with votes still have to decide the end, and ask when their leader is gone. It may be here already, or on its
-        way still. A record that names another master than the one that a majority lets lead is overtaken by one that
-        names us: whoever said so misleads the agents, unless he was elected since, and then nothing is decided here.
+        way still. A record of a job that we lead, later than all that its group has decided, is overtaken by ours:
+        whoever made it misleads the agents, of the master perhaps, or by its stamp alone, which what is decided next
+        would not come up to. If he was elected since, nothing is decided here.
         """
         app = job.definition.app_id
         copy = self._copies.get(app)
@@ -146,8 +147,8 @@ class Leadership:
             self._begin(None, self._drop_later(app, job.tree))
             return
         is_ours = copy is not None and app in self.rooted and copy.job.tree == job.tree
-        if copy is not None and is_ours and job.stamp_ms > copy.job.stamp_ms and job.master != self._node.contact:
-            log.warning("job %s: %s is said to be its master", copy.job.definition.key, job.master.address)
+        if copy is not None and is_ours and job.stamp_ms > copy.job.stamp_ms:
+            log.warning("job %s: somebody else tells of it, as if he were its master", copy.job.definition.key)
             self._begin(app, self._reclaim(app, copy, job.stamp_ms))
 
     async def _reclaim(self, app: bytes, copy: Copy, stamp_ms: int) -> None:

@@ -57,6 +57,8 @@ OVERTAKEN_MAX = 3
 INSTALL_S, INSTALL_LOOK_S = 2.0, 0.1
 #: Tries to tell the agents of a source while none of them stands in its tree, and the pause between them.
 SPREAD_TRIES, SPREAD_S = 12, 0.25
+#: Agents that are told of a record one by one.
+INSIST_MAX = 256
 #: Parts of a job whose masters are installed at a time.
 AT_A_TIME = 8
 
@@ -206,6 +208,19 @@ class Publisher:
                     raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
             await asyncio.sleep(SPREAD_S)
         raise AssertionError("there is a last try")
+
+    async def insist(self, job: JobRecord, members: Sequence[Contact]) -> bool:
+        """Put a creator's record into its source's tree, by way of many agents if one says that it knows a newer one.
+
+        That may be a later publication of the name, or a member that withholds what it does not like.
+        """
+        if await self.spread(job):
+            return True
+        record = job_record(job)
+        body = encode(Spread(job.definition.source, record.key, record.version, record.body))
+        asked = [self._node.ask(member, body, DESCRIBE_MS) for member in members[:INSIST_MAX]]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return any(isinstance(answer, bytes) for answer in answers)
 
     async def _describe_source(self, definition: Definition, read: Collection[str]) -> dict[str, Any]:
         """Ask an agent with the source about it, and others for the columns that this one has not seen."""
