@@ -16,9 +16,9 @@ from elf.agents.host.means import Means
 from elf.agents.publications.attachments import RETRY_S_MAX
 from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.wire.ownership import AHEAD_MS
 from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
-from elf.overlay.fields import SERIAL_MAX
 from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
@@ -137,9 +137,14 @@ class Membership:
             tree: the source's.
             version: the record's version at least.
         """
-        me = member_record(self._me(), 0)
+        me, latest = member_record(self._me(), 0), self._now_ms.latest_ms() + AHEAD_MS
         known = max((record.version + 1 for record in self._node.records(tree) if record.key == me.key), default=0)
-        later = min(max(self._now_ms(), known, version), SERIAL_MAX)
+        if known > latest:
+            # Of a release that took such stamps; nobody holds it any more who would not take ours.
+            self._node.forget_record(tree, me.key)
+            self._stores.records.forget(tree, me.key)
+            known = 0
+        later = min(max(self._now_ms(), known, version), latest)
         self._tell(tree, msgspec.structs.replace(me, version=later))
 
     def reintroduce(self, sources: Iterable[str]) -> None:

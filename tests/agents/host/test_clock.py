@@ -142,3 +142,13 @@ def test_it_never_steps_back_nor_falls_behind_nor_stands_still(steps: list[tuple
         machine.up_ms += BELIEVED_MS
         before_ms = machine.clock()
         assert before_ms >= machine.set_ms + machine.up_ms
+
+
+def test_the_latest_time_is_the_neighbours_where_this_clock_is_behind() -> None:
+    machine = Machine()
+    now_ms = machine.clock()
+    assert machine.clock.latest_ms() == now_ms
+    machine.clock.heed(now_ms + HOUR_MS - machine.up_ms)
+    assert machine.clock.latest_ms() == now_ms + HOUR_MS
+    machine.clock.heed(now_ms - 1_000 - machine.up_ms)
+    assert machine.clock.latest_ms() == now_ms

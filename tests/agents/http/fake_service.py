@@ -71,6 +71,9 @@ class FakeService:
         self.keys: list[str | None] = []
         self.loaded: list[Loaded] = []
         self.wanted: list[Wanted] = []
+        self.purged: list[tuple[str, Order]] = []
+        #: Why an agent has not purged what was to be.
+        self.unpurged = ""
         self.reasons: list[str] = []
         self.followers: list[asyncio.Queue[Json | BaseException | None]] = []
         self.positions: list[Position | None] = []
@@ -230,8 +233,20 @@ class FakeService:
     async def members(self) -> list[Json]:
         self._maybe_fail()
         return [
-            {"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True, "release": "0.1.0"}
+            {
+                **{"id": "aa", "agent": "id-of-web1", "address": ADDRESS, "name": "web1"},
+                **{"sources": ["clicks"], "is_self": True, "release": "0.1.0"},
+            }
         ]
+
+    async def purge(self, key: str, order: Order | None) -> Json:
+        self._maybe_fail()
+        assert order is not None
+        self.purged.append((key, order))
+        agents = [{"agent": "web1", "purged": True, "why": ""}]
+        if self.unpurged:
+            agents.append({"agent": "web2", "purged": False, "why": self.unpurged})
+        return {"purged": key, "by": "alice", "agents": agents}
 
     async def retire(self, agent: str, job: str | None, order: Order | None = None) -> Json:
         self._maybe_fail()

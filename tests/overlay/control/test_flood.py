@@ -55,6 +55,28 @@ def test_a_new_record_goes_over_all_edges_but_the_one_it_came_from() -> None:
     assert [to for to, _ in sent(node.add(Record("l", 1, b""))[1], Records)] == [DOWN]
 
 
+def test_a_record_that_is_not_admitted_is_neither_held_nor_passed_on() -> None:
+    asked: list[Record] = []
+
+    def admits(record: Record) -> bool:
+        asked.append(record)
+        return record.body != b"lie"
+
+    node = Flood(APP, random.Random(1), admits)
+    node.on_edge(ParentUp(UP, 1), NOW)
+    node.on_edge(ChildUp(DOWN, 1), NOW)
+    lie, truth = Record("k", 9, b"lie"), Record("k", 1, b"truth")
+    assert node.on_message(DOWN, Records(APP, (lie,))) == []
+    effects = node.on_message(DOWN, Records(APP, (truth, lie)))
+    assert [effect.record for effect in effects if isinstance(effect, Apply)] == [truth]
+    assert node.map.all() == [truth]
+    node.on_message(DOWN, Records(APP, (truth,)))
+    assert asked == [lie, truth, lie], "what is not new is not asked about"
+    node.map.forget("k")
+    node.map.forget("l")
+    assert (node.map.all(), node.map.summary) == ([], bytes(16))
+
+
 def test_a_live_edge_compares_now_and_then_and_exchanges_only_on_a_difference() -> None:
     parent, child = make(), Flood(APP, random.Random(2))
     assert [message for _, message in sent(child.on_edge(ParentUp(UP, 1), NOW), Digest)] == [Digest(APP, (), True)]
