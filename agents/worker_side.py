@@ -108,7 +108,9 @@ class WorkerSide:
         """Join a source's tree, take up its jobs, and announce this agent there."""
         jobs = membership.enter(source)
         resumed = [job for job in jobs if self._stores.checkpoints.worker(job.tree) is not None]
-        await asyncio.gather(*(self.attachments.refresh(job) for job in resumed if not job.stopped))
+        await asyncio.gather(
+            *(self.attachments.refresh(job, self._now_ms.latest_ms()) for job in resumed if not job.stopped)
+        )
         for job in jobs:
             if job in resumed:
                 # Before the first line is read: what it misses now it would never get.

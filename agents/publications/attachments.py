@@ -27,7 +27,7 @@ from elf.agents.replication.replicas import Replicas
 from elf.agents.replication.succession import Succession
 from elf.agents.results.split.participation import Partaking
 from elf.agents.store.stores import Stores
-from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.catalogue import Catalogue, job_record
 from elf.agents.wire.parts import siblings
 from elf.agents.wire.questions import Locate, Located
 from elf.agents.wire.records import JOB_KEY, JobRecord
@@ -39,6 +39,7 @@ from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import NEVER, Record, RollupState
 from elf.overlay.errors import OverlayError
+from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -135,12 +136,18 @@ class Attachments:
         await asyncio.to_thread(self._checkpoints.forget, tombstone.tree)
         self.pending.pop(tombstone.definition.key, None)
 
-    async def refresh(self, job: JobRecord) -> None:
-        """Learn a job's newest record from its master, if that answers soon: what changed while we were away."""
+    async def refresh(self, job: JobRecord, now_ms: int) -> None:
+        """Learn a job's newest record from its master, if that answers soon: what changed while we were away.
+
+        Args:
+            job: the job.
+            now_ms: the latest time that it may be, which the record is held to.
+        """
         try:
             answer = await self._node.ask(job.master, encode(Locate(job.definition.app_id)), REFRESH_MS)
             newest = msgspec.convert(value_of(answer), Located).job
             if newest.definition.app_id == job.definition.app_id:
+                self._catalogue.admit(source_id(newest.definition.source), job_record(newest), now_ms)
                 self._catalogue.learn(newest)
         except (OverlayError, ElfError, msgspec.ValidationError) as error:
             log.debug("job %s: its master does not say whether it was changed: %s", job.definition.key, error)

@@ -12,6 +12,7 @@ from elf.agents.group.masters import Masters
 from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.orders import Order
 from elf.agents.jobs.plan import compile_job
+from elf.agents.wire.ownership import check_stamp
 from elf.agents.wire.placement import Install
 from elf.agents.wire.records import JobRecord
 
@@ -55,10 +56,12 @@ async def install(masters: Masters, request: Install, now_ms: int) -> JobRecord:
 
     Raises:
         JobError: it cannot run here, or another definition of the name is running; see `Masters.install`.
+        NotAdmittedError: its stamp is more than a day ahead.
         UnavailableError: as `end` and `Masters.install`.
     """
     job = request.job
     app, definition = job.definition.app_id, job.definition
+    check_stamp(job.stamp_ms, job, now_ms)
     if _is_left_over(masters, job):
         # What cannot run must not cost the other its windows.
         check_definition(definition)
