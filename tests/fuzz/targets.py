@@ -22,12 +22,14 @@ import msgspec
 
 from elf.agents.errors import ElfError
 from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.orders import Order, What, digest_of
 from elf.agents.jobs.versions import Version, Versions
 from elf.agents.master.commands import Command, decode_command, encode_command
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import NEVER_YET, begun, with_since
 from elf.agents.wire import replies, request
 from elf.agents.wire.catalogue import Catalogue, job_record, member_record
+from elf.agents.wire.purges import purge_record
 from elf.agents.wire.records import JobRecord, Member
 from elf.agents.worker import payload
 from elf.agents.worker.paos import decode_open, encode_open
@@ -302,6 +304,8 @@ def _agent_targets(rng: random.Random) -> list[Target]:
     answers = [*drawn, *(msgspec.structs.replace(each, failure=None) for each in drawn)]
     long = [replies.encode_reply(replies.Reply(value=["é" * 1_000] * size)) for size in (200, 1_000)]
     records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
+    orders = [Order(key="", what="purge", job="job/shop/top", made_ms=5).signed(rng.randbytes(32)) for _ in range(EACH)]
+    purges = [purge_record(order).body for order in orders]
     return [
         Target("request", request.decode_request, [request.encode(each) for each in asked], (msgspec.DecodeError,)),
         Target("reply", replies.value_of, [replies.encode_reply(each) for each in answers], (ElfError,)),
@@ -311,6 +315,8 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("job record", JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
         # What `elf.agents.agent` catches around it.
         Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),
+        Target("record that is told", _admit, records, (ElfError,), 0.2),
+        Target("record of a purge", _purge, purges, (ElfError,), 0.2),
         Target("record of a member", partial(_learn, "member/"), records, (msgspec.DecodeError, ElfError, ValueError)),
         Target("block", lambda data: decode_block(data, SCHEMA), blocks(), (PaoDecodeError,), 0.2),
         Target("block, good compression", _block, bodies(), (PaoDecodeError,), 0.2),
@@ -344,7 +350,43 @@ def _job(definition: Definition, rng: random.Random) -> JobRecord:
         Version(number=changed.version, definition=changed, what="update", since=9, begins=9, pao_kind=changed.version),
     )
     newest, versions = (changed, versions) if rng.random() < 0.5 else (definition, ())
-    return msgspec.structs.replace(drawn, definition=newest, versions=versions, master_host="10.0.0.1", stamp_ms=5)
+    job = msgspec.structs.replace(
+        drawn, definition=newest, versions=versions, master_host="10.0.0.1", stamp_ms=5, published=None, ended=None
+    )
+    return _owned(job) if rng.random() < 0.5 else job
+
+
+def _owned(job: JobRecord) -> JobRecord:
+    """Return a job as its creator's, who has ordered all of it."""
+    key, publication = job.definition.first.key, job.publication[:64]
+
+    def order(what: What, made_ms: int, definition: Definition) -> Order:
+        about = digest_of(definition)
+        return Order(key="", what=what, job=key, publication=publication, about=about, made_ms=made_ms).signed(
+            bytes(32)
+        )
+
+    first, *later = job.versions or job.history
+    turned = [msgspec.structs.replace(each, order=order("update", 3, each.definition)) for each in later]
+    return msgspec.structs.replace(
+        job,
+        instance=publication,
+        versions=(first, *turned) if job.versions else (),
+        published=order("publish", 2, first.definition),
+        ended=order("end", 4, job.definition) if job.stopped else None,
+    )
+
+
+def _admit(body: bytes) -> None:
+    key, version = "member/x", 5
+    with contextlib.suppress(msgspec.DecodeError, ValueError):
+        job = JobRecord.decode(body)
+        key, version = f"job/{job.definition.key}", job.stamp_ms
+    Catalogue().admit(b"", Record(key, version, body), NOW_MS)
+
+
+def _purge(body: bytes) -> None:
+    Catalogue().admit(b"", Record("purge/job/shop/top", 5, body), NOW_MS)
 
 
 def _learn(prefix: str, body: bytes) -> None:

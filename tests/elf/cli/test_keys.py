@@ -11,8 +11,10 @@ from typer.testing import CliRunner, Result
 from elf.agents.errors import ConfigError
 from elf.agents.extensions.signed.runners import Trust
 from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.ed25519 import public_key
 from elf.agents.settings.config import FunctionsSection, OverlaySection
 from elf.cli.app import app
+from elf.client.creator_keys import read_creator_key
 from elf.overlay.links.certificates import check_own
 from tests.agents.extensions.signed.signed_jobs import SECTION, text_of
 
@@ -32,6 +34,21 @@ def test_keygen_makes_a_private_file_once(tmp_path: Path) -> None:
     assert out.read_text().strip() == key
     assert key not in again.stderr
     assert run("keygen", "--out", tmp_path / "no" / "such").exit_code == 2
+
+
+def test_a_creators_key_is_made_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.delenv("ELF_CREATOR_KEY_FILE", raising=False)
+    made = run("keygen", "--creator")
+    file = tmp_path / "settings" / "elf" / "creator.key"
+    assert (made.exit_code, made.stdout.strip()) == (0, public_key(bytes.fromhex(file.read_text())))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert read_creator_key() is not None
+    again = run("keygen", "--creator")
+    assert (again.exit_code, "a lost key can sign no update" in again.stderr) == (2, True)
+    assert run("keygen", "--creator", "--out", tmp_path / "other").exit_code == 0
+    nowhere = run("keygen")
+    assert (nowhere.exit_code, "name the file to create" in nowhere.stderr) == (2, True)
 
 
 def test_a_ca_once_and_a_certificate_per_agent(tmp_path: Path) -> None:
