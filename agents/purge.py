@@ -19,7 +19,7 @@ from elf.agents.master_side import MasterSide
 from elf.agents.store.stores import Stores
 from elf.agents.wire.positions import Json
 from elf.agents.wire.purges import PREFIX, Purge, order_of, purge_record
-from elf.agents.wire.records import JOB_KEY, JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.agents.wire.request import encode
 from elf.agents.wire.sources import Spread
 from elf.agents.worker_side import WorkerSide
@@ -170,8 +170,9 @@ class Purging:
         await self._groups.leadership.purge(app, tombstone)
         await self._attachments.purge(tombstone)
         self._holder.forget(job.tree)
-        key = f"job/{job.definition.key}"
-        await self._forget([(source_id(source), key), (job.tree, JOB_KEY)])
+        # Of the job's own tree all: results for its agents, too.
+        own = [(job.tree, record.key) for record in self._node.records(job.tree)]
+        await self._forget([(source_id(source), f"job/{job.definition.key}"), *own])
         self._catalogue.forget_job(tombstone)
 
     async def _erase_member(self, agent_id: str) -> None:

@@ -14,7 +14,7 @@ from elf.agents.jobs.ed25519 import public_key
 from elf.agents.jobs.orders import Order
 from elf.agents.wire.catalogue import job_record, member_record
 from elf.agents.wire.purges import purge_record
-from elf.agents.wire.records import JOB_KEY, JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.ids import source_id
 from tests.agents.owned import MINE, THEIRS, cluster, config_of
@@ -30,6 +30,7 @@ creator = "shop"
 query = "SELECT product, count(*) AS n FROM orders GROUP BY product, window(ts, '2 seconds')"
 [options]
 trees = 2
+feedback = 10
 """
 OPERATORS = {"alice": public_key(THEIRS)}
 #: Tables with something of a job, by its tree or its id; the records are looked at by what is in them.
@@ -55,9 +56,8 @@ def left_on_disk(agent: Agent, jobs: list[JobRecord]) -> list[str]:
 
 
 def left_in_memory(agent: Agent, jobs: list[JobRecord]) -> list[str]:
-    trees = [source_id("orders"), *(job.tree for job in jobs)]
-    records = [record.key for tree in trees for record in agent.node.records(tree)]
-    found = [key for key in records if key == JOB_KEY or key.startswith("job/")]
+    found = [record.key for record in agent.node.records(source_id("orders")) if record.key.startswith("job/")]
+    found += [record.key for job in jobs for record in agent.node.records(job.tree)]
     found += [copy.job.definition.key for copy in agent.copies.all()]
     return found + [job.definition.key for job in agent.catalogue.jobs()]
 
