@@ -66,7 +66,7 @@ class Agent:
         self.stores = Stores(open_state(pathlib.Path(config.agent.data), self.means.rng, self.now_ms), self.now_ms)
         self.agent_id = self.stores.database.agent_id
         self.node = OverlayNode(
-            overlay_settings(config, self.agent_id), self, self.means.rng, network=network, groups=self
+            overlay_settings(config, self.agent_id), self, self.means.rng, network=network, groups=self, trust=self
         )
         self.neighbours = Neighbours(self.node, self.now_ms)
         self.jobs = MasterSide(
@@ -75,7 +75,7 @@ class Agent:
         self.sources = WorkerSide(config, self.node, self.stores, self.jobs, self.means)
         self.jobs.copies.changed = self._on_decided
         self.membership = Membership(
-            self.introduce, self.node, self.stores, self.jobs.catalogue, self.add_record, self.means
+            self.introduce, self.node, self.stores, self.jobs.catalogue, self.add_record, config.overlay, self.means
         )
         self.doubles = Doubles(
             self.stores.database, self.introduce, self.node, self._reintroduce, self.sources.intakes, self.means.spawn
@@ -148,13 +148,14 @@ class Agent:
         self.stores.database.close()
 
     def add_record(self, tree: bytes, record: Record) -> bool:
-        """Put a control record into a tree this agent stands in, and heed it here too.
+        """Put a control record into a tree this agent stands in, and heed it here too; False if it is not believed.
 
         Raises:
             NotCreatorError: nobody may say that, or not now.
         """
+        record = self.membership.completed(record)
         self.catalogue.admit(tree, record, self.now_ms.latest_ms())
-        new: bool = self.node.add_record(tree, record)
+        new: bool = self.membership.believes(record) and self.node.add_record(tree, record)
         if new:
             self.on_record(tree, record)
         return new
@@ -198,8 +199,7 @@ class Agent:
             if job.definition.source in self.sources.intakes:
                 self._background.spawn(self._follow(job))
         if self.membership.is_own(record):
-            if self.jobs.catalogue.is_gone(self.agent_id):
-                # Somebody took us for gone.
+            if self.membership.retires(record):
                 self.membership.introduce_to(app, record.version + 1)
             self.doubles.heed(record)
 

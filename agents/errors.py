@@ -85,6 +85,10 @@ class NotAdmittedError(JobError):
     """A record of another agent is not taken: its stamp is none that it can have, or there is no room. HTTP 400."""
 
 
+class NotBelievedError(JobError):
+    """A record of an agent is not taken, for it is not what that agent has signed. HTTP 400."""
+
+
 class ExpiredError(JobError):
     """What was asked for begins before anything that the job still retains. HTTP 410."""
 

@@ -1,4 +1,4 @@
-"""Whose data folder this is: an agent's identity is in its state file, and a folder can be copied.
+"""Whose data folder this is: an agent's identity, its key with it, is in its state file, and a folder can be copied.
 
 Two agents of one identity speak for each other: of each interval a job takes what one of them has, and calls it whole.
 So a copy that was made before the agent had anything to tell (an image of a machine) gets an identity of its own. One
@@ -53,6 +53,7 @@ def open_state(data: pathlib.Path, rng: random.Random | None = None, clock: Cloc
     database = Database(data / "state.db", rng=rng, clock=clock)
     try:
         _settle_identity(database)
+        database.begin_signing()
     except BaseException:
         database.close()
         raise

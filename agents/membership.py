@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from elf.agents.errors import ElfError, NotAdmittedError, NotCreatorError
+from elf.agents.errors import ElfError, NotAdmittedError, NotBelievedError, NotCreatorError
 from elf.agents.host.means import Means
+from elf.agents.host.passport import Passport
 from elf.agents.publications.attachments import RETRY_S_MAX
+from elf.agents.settings.config import OverlaySection
 from elf.agents.store.stores import Stores
-from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.wire.catalogue import MEMBER, Catalogue, member_record
+from elf.agents.wire.introductions import fault, gone
 from elf.agents.wire.ownership import AHEAD_MS
 from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
+from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
@@ -38,6 +42,7 @@ class Membership:
         stores: where records are kept for the next start.
         catalogue: learns from them.
         tell: puts a record into a tree this agent stands in, and heeds it here.
+        overlay: names the certificates that keys are vouched for with.
         means: its clock, its randomness, and work beside.
     """
 
@@ -48,8 +53,11 @@ class Membership:
         stores: Stores,
         catalogue: Catalogue,
         tell: Callable[[bytes, Record], bool],
+        overlay: OverlaySection,
         means: Means,
     ) -> None:
+        #: What this agent's introductions are signed with, and others' are held against.
+        self.passport = Passport(stores.database.secret, overlay)
         self._me = me
         self._node = node
         self._stores = stores
@@ -84,7 +92,38 @@ class Membership:
         except (NotCreatorError, NotAdmittedError) as error:
             self._refused(record, error)
             return False
-        return True
+        return self.believes(record)
+
+    def believes(self, record: Record) -> bool:
+        """Tell whether a record may be held: of an agent, if it has made it itself."""
+        if not record.key.startswith(MEMBER):
+            return True
+        try:
+            member = read_msgpack(record.body, Member)
+        except (msgspec.DecodeError, ValueError) as error:
+            why: str | None = f"it cannot be read: {error}"
+        else:
+            known = self._catalogue.member(member.agent_id)
+            why = fault(member, record.version, known, self._now_ms.wall_ms(), self.passport.doubt)
+            if record.key != MEMBER + member.agent_id:
+                why = f"it is of the agent {member.agent_id}"
+        if why is not None:
+            self._refused(record, NotBelievedError(why))
+        return why is None
+
+    def completed(self, record: Record) -> Record:
+        """Return a record as it is to be spread.
+
+        That an agent is gone may be said by one that never heard of it: with what it signed itself, all believe it.
+        """
+        if not record.key.startswith(MEMBER):
+            return record
+        with contextlib.suppress(msgspec.DecodeError, ValueError):
+            member = read_msgpack(record.body, Member)
+            known = self._catalogue.member(member.agent_id)
+            if member.gone and member.signed is None and known is not None and known.signed is not None:
+                return member_record(gone(known), record.version)
+        return record
 
     def _refused(self, record: Record, error: ElfError) -> None:
         """Count a record that was not taken; it comes again and again, and is logged once."""
@@ -128,7 +167,11 @@ class Membership:
 
     def is_own(self, record: Record) -> bool:
         """Tell whether a record introduces an agent of this one's identity."""
-        return record.key == member_record(self._me(), 0).key
+        return record.key == MEMBER + self._me().agent_id
+
+    def retires(self, record: Record) -> bool:
+        """Tell whether somebody took an agent for gone."""
+        return record.key.startswith(MEMBER) and read_msgpack(record.body, Member).gone
 
     def introduce_to(self, tree: bytes, version: int = 0) -> None:
         """Tell the agents of a source that we are one of them; after whatever is said of us there.
@@ -137,15 +180,15 @@ class Membership:
             tree: the source's.
             version: the record's version at least.
         """
-        me, latest = member_record(self._me(), 0), self._now_ms.latest_ms() + AHEAD_MS
-        known = max((record.version + 1 for record in self._node.records(tree) if record.key == me.key), default=0)
+        me, latest = self._me(), self._now_ms.latest_ms() + AHEAD_MS
+        known = max((record.version + 1 for record in self._node.records(tree) if self.is_own(record)), default=0)
         if known > latest:
             # Of a release that took such stamps; nobody holds it any more who would not take ours.
-            self._node.forget_record(tree, me.key)
-            self._stores.records.forget(tree, me.key)
+            self._node.forget_record(tree, MEMBER + me.agent_id)
+            self._stores.records.forget(tree, MEMBER + me.agent_id)
             known = 0
         later = min(max(self._now_ms(), known, version), latest)
-        self._tell(tree, msgspec.structs.replace(me, version=later))
+        self._tell(tree, member_record(self.passport.introduced(me, later), later))
 
     def reintroduce(self, sources: Iterable[str]) -> None:
         """Let all agents of some sources know again who this agent is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from elf.overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState
+from elf.overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState, Trust
 from elf.overlay.control.flood import Flood
 from elf.overlay.control.machine import Control
 from elf.overlay.effects import (
@@ -69,6 +69,7 @@ class Application:
         rng: random.Random,
         root: Contact | None,
         admits: Callable[[Record], bool] | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self.app = app
         self.tree = Tree(app, me, view, settings, rng, root)

@@ -214,3 +214,11 @@ class Handler(Protocol):
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge one or more payloads; called in a worker thread; commutative and associative; raises for bad bytes."""
         ...
+
+
+class Trust(Protocol):
+    """Whom the runtime believes; without one everybody is."""
+
+    def admits(self, app: bytes, record: Record) -> bool:
+        """Tell whether a record that a peer brings may be held, and passed on; it is newer than what is held."""
+        ...

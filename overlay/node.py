@@ -16,7 +16,7 @@ from elf.overlay import statistics
 from elf.overlay.alarm import Alarm
 from elf.overlay.application import Application
 from elf.overlay.border import Border
-from elf.overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
+from elf.overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView, Trust
 from elf.overlay.dht import Dht, DhtSettings, Secret
 from elf.overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
 from elf.overlay.errors import NotJoinedError, OverlayError, started
@@ -48,6 +48,7 @@ class OverlayNode:
         rng: source of everything random; a `random.SystemRandom` unless told otherwise.
         network: clocks, sockets and links; the real ones unless told otherwise.
         groups: the runtime's part in root groups; without it this node is a member of none.
+        trust: whom the runtime believes; without it everybody.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class OverlayNode:
         *,
         network: Network | None = None,
         groups: GroupHandler | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self.settings = settings
+        self._trust = trust
         self._handler = handler
         self._rng = rng if rng is not None else random.SystemRandom()
         self._apps: dict[bytes, Application] = {}
@@ -389,7 +392,9 @@ class OverlayNode:
     def _application(self, app: bytes, root: Contact | None) -> Application:
         if (application := self._apps.get(app)) is None:
             admits = functools.partial(self._border.admits, app)
-            application = Application(app, self.contact, self._bounded, self.settings, self._rng, root, admits)
+            application = Application(
+                app, self.contact, self._bounded, self.settings, self._rng, root, admits, self._trust
+            )
             self._apps[app] = application
         return application
 

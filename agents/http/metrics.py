@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from elf.agents.errors import NotAdmittedError, NotCreatorError
+from elf.agents.errors import NotAdmittedError, NotBelievedError, NotCreatorError
 from elf.agents.host.disk_damage import KINDS, Damages
 from elf.agents.sources.native import named
 from elf.agents.store.panes import Kind
@@ -45,7 +45,11 @@ class _AgentCollector(Collector):
             overlay.add_metric([kind], count)
         yield overlay
         refused = CounterMetricFamily("elf_records_refused", "Records of other agents not taken", labels=["why"])
-        for error, why in ((NotCreatorError, "creator"), (NotAdmittedError, "bounds")):
+        for error, why in (
+            (NotCreatorError, "creator"),
+            (NotAdmittedError, "bounds"),
+            (NotBelievedError, "identity"),
+        ):
             refused.add_metric([why], self._agent.membership.refused[error])
         yield refused
         damaged = CounterMetricFamily("elf_damaged", "Damage found on this agent's disk since start", labels=["kind"])

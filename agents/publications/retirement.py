@@ -11,12 +11,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from elf.agents.errors import ElfError, UnavailableError, UnknownAgentError, UnknownJobError
 from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part, first_part
 from elf.agents.wire.catalogue import Catalogue, find_member, member_record
+from elf.agents.wire.introductions import gone
 from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json
 from elf.agents.wire.questions import Describe, Retire
@@ -137,7 +136,7 @@ class Retiring:
     async def _tell_sources(self, member: Member, sources: Sequence[str]) -> list[Json]:
         """Let jobs that are published from now on not expect it; returns whom we could not tell."""
         untold: list[Json] = []
-        record = member_record(msgspec.structs.replace(member, gone=True), self._now_ms())
+        record = member_record(gone(member), self._now_ms())
         for source in sources:
             if self._announce(source, record):
                 continue

@@ -18,7 +18,7 @@ import os
 import pathlib
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
@@ -29,9 +29,12 @@ from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, ver
 from elf.agents.store.mark import Mark
 from elf.agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
 from elf.agents.store.write_ahead_log import check_log
+from elf.overlay.keys import KEY_BYTES, new_identity
 
 #: Pages that are kept in memory: what an agent writes again and again is little, and the system has the rest.
 CACHE_KIB = 256
+#: Under what the agent's key is in the file.
+KEY = "agent_key"
 #: While so much is free beside the write-ahead log, it is looked at again after so long only.
 AMPLE_BYTES, ROOM_LOOK_S = 256 << 20, 1.0
 
@@ -49,8 +52,9 @@ class Database:
         clock: the machine's clocks; the real ones unless told otherwise.
 
     Attributes:
-        agent_id: this installation's name in rosters: random, made once with the file, so an emptied disk is a new
-            agent.
+        agent_id: this installation's name in rosters: made once with the file, so an emptied disk is a new agent. It
+            follows from the key, but for files that releases without keys have made.
+        secret: the agent's key, made with it; empty in a file of such a release until `begin_signing`.
         predecessor: the agent whose state was here before and was lost, if it is known.
         damages: what was found damaged.
         uncertain_before_ms: up to this time of day commits of masters may be lost, with a state file that was damaged
@@ -75,6 +79,7 @@ class Database:
             quarantine.finish(path)
             self._sql = self._open()
             self.agent_id = self._meta("agent_id") or ""
+            self.secret = bytes.fromhex(self._meta(KEY) or "")
             self._transactions = int(self._meta("transactions") or 0)
             self.predecessor = self._meta("predecessor")
             uncertain = self._meta("uncertain_before_ms")
@@ -139,10 +144,7 @@ class Database:
         return sql
 
     def _bring_up_to_date(self, sql: sqlite3.Connection, path: pathlib.Path) -> None:
-        _bring_up_to_date(sql, path, self._new_identity)
-
-    def _new_identity(self) -> str:
-        return self._rng.randbytes(8).hex()
+        _bring_up_to_date(sql, path, self._rng)
 
     def _is_newest(self) -> bool:
         """Tell whether a damaged file is known to hold the last transaction."""
@@ -189,10 +191,18 @@ class Database:
 
     def begin_anew(self) -> None:
         """Take another identity, with all that is here."""
-        self.agent_id = self._new_identity()
+        self.agent_id, self.secret = new_identity(self._rng)
         # The mark first: a file whose mark is another agent's takes that one for lost, and nobody knows this one yet.
         self._mark.write(self.agent_id, self._transactions)
-        self.remember("agent_id", self.agent_id)
+        with self.transaction() as sql:
+            _put_identity(sql, self.agent_id, self.secret)
+
+    def begin_signing(self) -> None:
+        """Give an agent that releases without keys have made one; its name stays."""
+        if not self.secret:
+            secret = self._rng.randbytes(KEY_BYTES)
+            self.remember(KEY, secret.hex())
+            self.secret = secret
 
     def settle_doubts(self) -> None:
         """Forget `uncertain_before_ms`, once every master has noted it."""
@@ -347,7 +357,12 @@ def _check_rows(sql: sqlite3.Connection) -> None:
             raise DamagedError(f"a row of its table {table.name} is not as it was written")
 
 
-def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path, new_identity: Callable[[], str]) -> None:
+def _put_identity(sql: sqlite3.Connection, agent_id: str, secret: bytes) -> None:
+    _put(sql, "agent_id", agent_id)
+    _put(sql, KEY, secret.hex())
+
+
+def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path, rng: random.Random) -> None:
     """Make the tables of a new file, or bring an older file's up to date.
 
     Raises:
@@ -373,7 +388,7 @@ def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path, new_identity:
             for statement in step.split(";"):
                 sql.execute(statement)
         if version == 0:
-            _put(sql, "agent_id", new_identity())
+            _put_identity(sql, *new_identity(rng))
         if version < CHECKED_VERSION:
             _put(sql, "transactions", "0")
         # The header's number has no checksum; this one has.

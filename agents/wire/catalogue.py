@@ -29,7 +29,8 @@ OVER_MAX = 1_024
 UNUSABLE_MAX = 1_024
 #: Versions of jobs that are kept for whoever takes up what was just learnt.
 RECENT_MAX = 16
-_JOB, _MEMBER = "job/", "member/"
+#: What keys of records begin with.
+_JOB, MEMBER = "job/", "member/"
 
 
 class Catalogue:
@@ -45,6 +46,8 @@ class Catalogue:
         self._admits = admits
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
+        #: Of which version the record of each was.
+        self._heard: dict[str, int] = {}
         #: Tree -> job, of the newest publication of each job.
         self._trees: dict[bytes, bytes] = {}
         #: Tree -> its versions, of those that somebody has asked for; and those that were compiled last.
@@ -77,12 +80,12 @@ class Catalogue:
             check_stamp(record.version, None, now_ms)
             self._budget.check(record)
             return
-        if not record.key.startswith((_JOB, _MEMBER)) and record.key != JOB_KEY:
+        if not record.key.startswith((_JOB, MEMBER)) and record.key != JOB_KEY:
             return
-        if record.key.startswith(_MEMBER):
-            self.purges.check_member(record.key.removeprefix(_MEMBER), record.version)
+        if record.key.startswith(MEMBER):
+            self.purges.check_member(record.key.removeprefix(MEMBER), record.version)
         try:
-            job = None if record.key.startswith(_MEMBER) else JobRecord.decode(record.body)
+            job = None if record.key.startswith(MEMBER) else JobRecord.decode(record.body)
         except (msgspec.DecodeError, ValueError):
             key = record.key.removeprefix(_JOB)
             if any(each.owner and (each.definition.key == key or each.tree == tree) for each in self._jobs.values()):
@@ -99,14 +102,14 @@ class Catalogue:
     def purged(self, record: Record) -> JobRecord | Member | None:
         """Return the job or the member that a record is of if it was purged since; None if not."""
         try:
-            if record.key.startswith(_MEMBER):
+            if record.key.startswith(MEMBER):
                 member = read_msgpack(record.body, Member)
                 self.purges.check_member(member.agent_id, record.version)
             elif record.key.startswith(_JOB):
                 job = JobRecord.decode(record.body)
                 self.purges.check_job(job)
         except NotAdmittedError:
-            return member if record.key.startswith(_MEMBER) else job
+            return member if record.key.startswith(MEMBER) else job
         except (msgspec.DecodeError, ValueError):
             pass  # what cannot be read is said when it is learnt
         return None
@@ -121,9 +124,10 @@ class Catalogue:
         if record.key.startswith(PREFIX):
             self._budget.take(record)
             return None
-        if record.key.startswith(_MEMBER):
+        if record.key.startswith(MEMBER):
             member = read_msgpack(record.body, Member)
-            self._members[member.agent_id] = member
+            if record.version >= self._heard.get(member.agent_id, 0):  # in several trees, each at its own pace
+                self._members[member.agent_id], self._heard[member.agent_id] = member, record.version
             self._budget.take(record)
             return None
         job = JobRecord.decode(record.body)
@@ -183,7 +187,8 @@ class Catalogue:
     def forget_member(self, agent_id: str) -> None:
         """Forget an agent that was purged."""
         self._members.pop(agent_id, None)
-        self._budget.drop(_MEMBER + agent_id)
+        self._heard.pop(agent_id, None)
+        self._budget.drop(MEMBER + agent_id)
 
     def _mark_over(self, tree: bytes) -> None:
         self._over[tree] = None
@@ -266,11 +271,6 @@ class Catalogue:
         """Return an agent that was heard of."""
         return self._members.get(agent_id)
 
-    def is_gone(self, agent_id: str) -> bool:
-        """Tell whether an agent is said to be gone for good."""
-        member = self._members.get(agent_id)
-        return member is not None and member.gone
-
     def name_of(self, agent_id: str) -> str:
         """Return an agent's name, or its id where the name was never heard."""
         member = self._members.get(agent_id)
@@ -284,7 +284,7 @@ def job_record(job: JobRecord) -> Record:
 
 def member_record(member: Member, version: int) -> Record:
     """Return the record with which an agent announces itself; `version` must rise with each change."""
-    return Record(_MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))
+    return Record(MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))
 
 
 def find_member(named: str, known: Mapping[str, tuple[str, str]]) -> str | None:

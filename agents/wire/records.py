@@ -11,6 +11,7 @@ import msgspec
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.orders import Order
 from elf.agents.jobs.versions import VERSIONS_MAX, Version, check_versions
+from elf.agents.wire.credentials import Credentials
 from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.interning import read_interned
@@ -137,6 +138,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int = 0
     #: Which release of elf it runs; older ones did not say.
     release: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    #: Its key, and its signature of all this; `introductions` says who is believed.
+    signed: Credentials | None = None
 
     def __post_init__(self) -> None:
         check_address(self.address)

@@ -3,7 +3,8 @@
 Owns the exchange; what is held is `elf.overlay.control.records`'. Pure. When an edge comes up, its child sends what it
 holds as marks (`Digest`); the parent answers with the records that the child lacks, and with its own marks if it lacks
 some itself. On an edge that stays up, the child now and then compares one number over all marks: they differ only if a
-record was lost or refused on the way, and then the parent begins the same exchange. OVERLAY section 4 (anti-entropy).
+record was lost or refused on the way, and then the parent begins the same exchange. What the runtime does not believe
+is neither held nor passed on. OVERLAY section 4 (anti-entropy).
 """
 
 from __future__ import annotations

@@ -1,26 +1,30 @@
-"""Cluster certificates: what one must be, and the making of a CA and of the certificates it signs.
+"""Cluster certificates: what one must be, what its key may vouch for, and the making of a CA and of what it signs.
 
 Owns their contents: signed by the cluster's CA, in time, valid for the address that others are told. Loaded only where
-certificates are used, for `cryptography` costs an agent 7 MB; how they are used on links is `elf.overlay.links.tls`'s.
-DESIGN 8.
+certificates are used; how they are used on links is `elf.overlay.links.tls`'s. DESIGN 8.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elf.overlay.errors import OverlayError
 
 #: Certificates begin a little before they are made: clocks of two machines differ.
 SKEW = datetime.timedelta(hours=1)
+#: Certificates of others that are kept read and checked.
+KNOWN_MAX = 1_024
 
 
 def check_own(cert_file: str, ca_file: str, host: str, now: datetime.datetime) -> None:
@@ -45,6 +49,71 @@ def check_own(cert_file: str, ca_file: str, host: str, now: datetime.datetime) -
         certificate.verify_directly_issued_by(authority)
     except Exception as error:  # InvalidSignature and more, by kind of key: all mean the same here
         raise OverlayError(f"{cert_file}: this certificate is not signed by the CA in {ca_file}") from error
+
+
+class Authority:
+    """The cluster's CA, asked about statements that agents have signed with the keys of their certificates.
+
+    Args:
+        ca_file: its certificate, PEM; while it is exchanged for another, both.
+
+    Raises:
+        OverlayError: the file cannot be read.
+    """
+
+    def __init__(self, ca_file: str) -> None:
+        self._authorities = _read_all(ca_file)
+        #: Asked again for every change of a record; some 0.3 ms each.
+        self._known = functools.lru_cache(maxsize=KNOWN_MAX)(self._issued)
+
+    def doubt(self, certificate: bytes, signature: bytes, message: bytes, host: str, at_ms: int) -> str | None:
+        """Return why a statement is not vouched for, None if it is.
+
+        Args:
+            certificate: of whoever made it, DER.
+            signature: of it, with the certificate's key.
+            message: the statement.
+            host: the IP address that it is made at.
+            at_ms: when, in ms since 1970.
+        """
+        known = self._known(certificate)
+        if known is None:
+            return "its certificate is none of this cluster's authority"
+        if host not in {str(address) for address in _addresses(known)}:
+            return f"its certificate is not valid for {host}"
+        at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+        if not known.not_valid_before_utc <= at <= known.not_valid_after_utc:
+            return f"its certificate is not valid on {at:%F}"
+        return None if _is_signed(known, signature, message) else "it is not signed with its certificate's key"
+
+    def _issued(self, certificate: bytes) -> x509.Certificate | None:
+        for authority in self._authorities:
+            with contextlib.suppress(Exception):  # as in `check_own`; whoever sent it may have sent anything
+                found = x509.load_der_x509_certificate(certificate)
+                found.verify_directly_issued_by(authority)
+                return found
+        return None
+
+
+def endorse(cert_file: str, key_file: str, message: bytes) -> tuple[bytes, bytes]:
+    """Return a certificate, DER, and the signature of a message with its key.
+
+    Raises:
+        OverlayError: a file cannot be read, or the key is of a kind that signs nothing.
+    """
+    certificate = _read(cert_file).public_bytes(serialization.Encoding.DER)
+    try:
+        key = serialization.load_pem_private_key(Path(key_file).read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise OverlayError(f"{key_file}: this key cannot be read: {error}") from None
+    match key:
+        case ec.EllipticCurvePrivateKey():
+            return certificate, key.sign(message, ec.ECDSA(hashes.SHA256()))
+        case rsa.RSAPrivateKey():
+            return certificate, key.sign(message, padding.PKCS1v15(), hashes.SHA256())
+        case ed25519.Ed25519PrivateKey():
+            return certificate, key.sign(message)
+    raise OverlayError(f"{key_file}: agents sign with a key of the kinds EC, RSA or Ed25519, and this is another")
 
 
 def make_authority(now: datetime.datetime, days: int) -> tuple[bytes, bytes]:
@@ -101,6 +170,22 @@ def make_certificate(
     return _pem(builder.sign(signer, hashes.SHA256()), key)
 
 
+def _is_signed(certificate: x509.Certificate, signature: bytes, message: bytes) -> bool:
+    try:
+        match certificate.public_key():
+            case ec.EllipticCurvePublicKey() as public:
+                public.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+            case rsa.RSAPublicKey() as public:
+                public.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
+            case ed25519.Ed25519PublicKey() as public:
+                public.verify(signature, message)
+            case _:
+                return False
+    except (InvalidSignature, ValueError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
@@ -130,8 +215,13 @@ def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> tupl
 
 
 def _read(file: str) -> x509.Certificate:
+    return _read_all(file)[0]
+
+
+def _read_all(file: str) -> list[x509.Certificate]:
+    """Return the certificates in a file, one at least."""
     try:
-        return x509.load_pem_x509_certificate(Path(file).read_bytes())
+        return x509.load_pem_x509_certificates(Path(file).read_bytes())
     except OSError as error:
         raise OverlayError(f"{file}: this certificate cannot be read: {error.strerror}") from None
     except ValueError as error:

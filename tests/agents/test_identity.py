@@ -20,10 +20,10 @@ from tests.virtual.agents import Agent, free_port
 pytestmark = pytest.mark.virtual
 
 
-def identity(folder: pathlib.Path) -> str:
+def identity(folder: pathlib.Path) -> tuple[str, bytes]:
     database = open_state(folder)
     try:
-        return database.agent_id
+        return database.agent_id, database.secret
     finally:
         database.close()
 
@@ -33,7 +33,7 @@ def test_a_copy_of_an_agent_that_has_told_nothing_is_another_agent(tmp_path: pat
     assert identity(tmp_path / "one") == first
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     second = identity(tmp_path / "two")
-    assert second != first
+    assert all(mine != its for mine, its in zip(first, second, strict=True)), "neither its id nor its key"
     assert [identity(tmp_path / name) for name in ("one", "two", "two")] == [first, second, second]
 
 

@@ -16,6 +16,7 @@ from elf.agents.store.records import Records
 from elf.agents.store.tables import STEPS
 from elf.agents.worker.state import Progress, Snapshot, SourceState, WorkerState
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
+from elf.overlay.keys import KEY_BYTES, AgentKey, name_of
 from tests.sweep.runtime import handled
 
 APP = b"a" * 20
@@ -23,14 +24,28 @@ APP = b"a" * 20
 
 def test_the_agent_keeps_its_id_and_a_new_file_is_a_new_agent(tmp_path: pathlib.Path) -> None:
     database = Database(tmp_path / "state.db")
-    first = database.agent_id
+    first, secret = database.agent_id, database.secret
+    assert first == name_of(AgentKey(secret).public)
     database.close()
     database = Database(tmp_path / "state.db")
-    assert database.agent_id == first
+    assert (database.agent_id, database.secret) == (first, secret)
     database.close()
     other = Database(tmp_path / "other" / "state.db")
     assert other.agent_id != first
+    assert other.secret != secret
     other.close()
+
+
+def test_an_agent_of_before_keeps_its_id_and_gets_a_key_once(tmp_path: pathlib.Path) -> None:
+    old_file(tmp_path / "state.db", 1).close()
+    secrets = set()
+    for _ in range(2):
+        database = Database(tmp_path / "state.db")
+        database.begin_signing()
+        assert database.agent_id == "0123456789abcdef"
+        secrets.add(database.secret)
+        database.close()
+    assert [len(secret) for secret in secrets] == [KEY_BYTES]
 
 
 def test_a_second_agent_in_the_same_folder_is_refused(tmp_path: pathlib.Path) -> None:
@@ -47,6 +62,7 @@ def old_file(path: pathlib.Path, version: int) -> sqlite3.Connection:
         sql.executescript(step)
     sql.execute("INSERT INTO meta VALUES ('agent_id', '0123456789abcdef')")
     sql.execute(f"PRAGMA user_version = {version}")
+    sql.commit()
     return sql
 
 

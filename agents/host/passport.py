@@ -1,0 +1,57 @@
+"""What an agent shows of itself and asks of others: its key, and the cluster's authority where it has certificates."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from elf.agents.settings.config import OverlaySection
+from elf.agents.wire.credentials import Endorsement
+from elf.agents.wire.introductions import Doubt, Endorse, introduced
+from elf.agents.wire.records import Member
+from elf.overlay.ids import parse_address
+from elf.overlay.keys import AgentKey
+
+if TYPE_CHECKING:
+    from elf.overlay.links.certificates import Authority
+
+
+class Passport:
+    """One agent's key, its certificate and its authority; files are read when they are needed first.
+
+    Args:
+        secret: the agent's key.
+        overlay: names the certificate's files; without them there is no authority, and keys are all.
+    """
+
+    def __init__(self, secret: bytes, overlay: OverlaySection) -> None:
+        self.key = AgentKey(secret)
+        self._overlay = overlay
+
+    def introduced(self, member: Member, version: int) -> Member:
+        """Return this agent's introduction as of a version of its record, signed."""
+        return introduced(member, version, self.key, self._endorse)
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """What asks the authority; None where there is none."""
+        return self._doubt if self._overlay.tls_ca_file else None
+
+    @property
+    def _endorse(self) -> Endorse | None:
+        return self._endorsed if self._overlay.tls_cert_file else None
+
+    def _endorsed(self, message: bytes) -> Endorsement:
+        from elf.overlay.links.certificates import endorse
+
+        return Endorsement(*endorse(self._overlay.tls_cert_file, self._overlay.tls_key_file, message))
+
+    @functools.cached_property
+    def _authority(self) -> Authority:
+        from elf.overlay.links.certificates import Authority
+
+        return Authority(self._overlay.tls_ca_file)
+
+    def _doubt(self, endorsement: Endorsement, message: bytes, address: str, at_ms: int) -> str | None:
+        host, _ = parse_address(address)
+        return self._authority.doubt(endorsement.certificate, endorsement.signature, message, host, at_ms)
