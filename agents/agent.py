@@ -253,6 +253,21 @@ class Agent:
         """Merge payloads of a job."""
         return payload.merge(payloads, self.jobs.catalogue.versions(self.jobs.sides.tree_of(app)))
 
+    # The overlay's Trust.
+
+    @property
+    def public(self) -> bytes:
+        """This agent's public key."""
+        return self.membership.passport.key.public
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign as this agent."""
+        return self.membership.passport.key.sign(message)
+
+    def key_of(self, agent: str) -> bytes | None:
+        """Return the key that an agent has introduced itself with."""
+        return self.jobs.catalogue.key_of(agent)
+
     # Jobs that change.
 
     def _on_job(self, job: JobRecord) -> None:

@@ -58,7 +58,7 @@ from elf.overlay.tree.machine import Role, Tree
 class Application:
     """Tree, records, control log and roll-up of one application on one node."""
 
-    __slots__ = ("_agent", "_rng", "_rollup_ms", "_settings", "app", "control", "flood", "rollup", "tree")
+    __slots__ = ("_agent", "_rng", "_rollup_ms", "_settings", "_trust", "app", "control", "flood", "rollup", "tree")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Application:
         self.control = Control(app, rng)
         self.rollup: Rollup | None = None
         self._settings = settings
+        self._trust = trust
         self._rng = rng
         self._agent = settings.agent_id or me.address
         self._rollup_ms = 0
@@ -253,5 +254,5 @@ class Application:
 
     def _rollup_of_job(self) -> Rollup:
         if self.rollup is None:
-            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng)
+            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng, self._trust)
         return self.rollup

@@ -50,12 +50,13 @@ class Absence(msgspec.Struct, frozen=True, array_like=True):
 class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     """What a root knows of one member: commits up to `admitted` never counted it, later ones all but its absences.
 
-    `until`: of a retired member the last commit that this account covers.
+    `until`: of a retired member the last commit that this account covers. `key`: its public one, if it has said.
     """
 
     admitted: int
     absences: tuple[Absence, ...] = ()
     until: int | None = None
+    key: bytes = b""
 
 
 class RollupState(msgspec.Struct, frozen=True, array_like=True):
@@ -217,8 +218,17 @@ class Handler(Protocol):
 
 
 class Trust(Protocol):
-    """Whom the runtime believes; without one everybody is."""
+    """Whom the runtime believes, and how others know us; without one nobody signs, and everybody is believed."""
 
-    def admits(self, app: bytes, record: Record) -> bool:
-        """Tell whether a record that a peer brings may be held, and passed on; it is newer than what is held."""
+    @property
+    def public(self) -> bytes:
+        """Our own public key."""
+        ...
+
+    def sign(self, message: bytes) -> bytes:
+        """Return our signature of a message."""
+        ...
+
+    def key_of(self, agent: str) -> bytes | None:
+        """Return the public key of an agent, if the runtime has heard of one."""
         ...

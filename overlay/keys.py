@@ -18,6 +18,8 @@ KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 #: Public keys kept ready at a time: more agents than one hears of in a minute.
 READY_MAX = 4_096
+#: Signatures remembered, at some 500 B: a claim comes again over each new edge.
+CHECKED_MAX = 2_048
 
 
 class AgentKey:
@@ -38,8 +40,9 @@ class AgentKey:
         return self._private.sign(message)
 
 
+@functools.lru_cache(maxsize=CHECKED_MAX)
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Tell whether a message was signed with the key of this public one."""
+    """Tell whether a message was signed with the key of this public one; what comes again soon costs nothing."""
     from cryptography.exceptions import InvalidSignature
 
     try:

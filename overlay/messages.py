@@ -8,6 +8,7 @@ sections 4 (tree) and 6 (roll-up).
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -25,11 +26,16 @@ from elf.overlay.errors import DecodeError
 from elf.overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Interval, Serial, WireMessage, check_address
 from elf.overlay.group.messages import GroupMessage
 from elf.overlay.ids import Contact, parse_address
+from elf.overlay.keys import KEY_BYTES, SIGNATURE_BYTES
 
 #: Largest body of a record; job definitions are a few KiB.
 RECORD_BYTES_MAX = 256 << 10
 #: Longest key of a record, in characters.
 KEY_LENGTH_MAX = 256
+#: Of a digest of a snapshot.
+DIGEST_BYTES = 16
+#: What naming an agent adds to a claim, with its word, if its id is of the usual length.
+NAMED_BYTES = 128
 #: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
 HOPS_MAX = 32
 
@@ -167,19 +173,42 @@ class Records(WireMessage, frozen=True, tag=7):
     records: Annotated[tuple[Record, ...], msgspec.Meta(max_length=1 << 16)]
 
 
+class Word(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent has signed of its snapshots with since < interval <= through: there is data at `through` only.
+
+    `digest`: of that data; empty for none. The agent is named beside it. `rollup.words` says what is signed.
+    """
+
+    since: Interval
+    through: Interval
+    digest: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES)]
+    signature: Annotated[bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+
+
 class Claim(msgspec.Struct, frozen=True, array_like=True):
     """What a subtree says about its agents' snapshots with since < interval <= through.
 
     For every agent named: there is data at `through` only, and all of it is in `payload` (None: no data at all).
-    Claims stay true for ever, because snapshots are durable and immutable before they are first sent.
+    Claims stay true for ever, because snapshots are durable and immutable before they are first sent. `words`: what the
+    agents have said themselves, in the same order, each of a run that this one is a part of; None of one of a release
+    without keys, and nothing at all if all are.
     """
 
     since: Interval
     through: Interval
     agents: Agents
     payload: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)] | None
+    words: Annotated[tuple[Word | None, ...], msgspec.Meta(max_length=1 << 20)] = ()
+
+    def spoken(self) -> Iterator[tuple[str, Word]]:
+        """Yield the agents that have spoken themselves, and what they have said."""
+        for agent, word in zip(self.agents, self.words, strict=False):
+            if word is not None:
+                yield agent, word
 
     def __post_init__(self) -> None:
+        if self.words and len(self.words) != len(self.agents):
+            raise ValueError(f"{len(self.words)} words of {len(self.agents)} agents")
         if self.since >= self.through:
             raise ValueError(f"since = {self.since} must be below through = {self.through}")
         if not self.agents or len(set(self.agents)) != len(self.agents):
@@ -197,7 +226,8 @@ class Contribution(WireMessage, frozen=True, tag=8):
 class Announce(WireMessage, frozen=True, tag=9):
     """A member tells the root that it exists, how far its verdicts are durable and how far it has sealed.
 
-    `fresh`: for the first time since its start.
+    `fresh`: for the first time since its start. `key`: its public one, `signature`: of the rest; empty from releases
+    without keys.
     """
 
     app: AppId
@@ -205,6 +235,8 @@ class Announce(WireMessage, frozen=True, tag=9):
     settled: Interval
     sealed: Interval
     fresh: bool
+    key: Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES)] = b""
+    signature: Annotated[bytes, msgspec.Meta(max_length=SIGNATURE_BYTES)] = b""
 
 
 class Status(WireMessage, frozen=True, tag=10):
@@ -232,10 +264,12 @@ class Settle(WireMessage, frozen=True, tag=11):
 
 
 class Retire(WireMessage, frozen=True, tag=12):
-    """A member leaves for good."""
+    """A member leaves for good; it says so to the root of a term, signed."""
 
     app: AppId
     agent: AgentId
+    term: Serial = 0
+    signature: Annotated[bytes, msgspec.Meta(max_length=SIGNATURE_BYTES)] = b""
 
 
 class Presence(WireMessage, frozen=True, tag=17):

@@ -27,11 +27,12 @@ from elf.overlay.groups import Groups
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.layer import LinkLayer, LinkOwner
-from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
+from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, Word, contact_of
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
 from elf.overlay.requests import Requests
 from elf.overlay.rollup.machine import Rollup
+from elf.overlay.rollup.words import spoken
 from elf.overlay.routing import bounded, closer
 from elf.overlay.settings import OverlaySettings
 from elf.overlay.tree.machine import Role
@@ -212,13 +213,22 @@ class OverlayNode:
         self._execute(app, effects)
         return taken
 
-    def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
+    def word(self, app: bytes, since: int, through: int, payload: bytes | None) -> Word | None:
+        """Return our word on a snapshot of ours, for whoever may have to hand it over; None without a key."""
+        agent = self.groups.agent
+        return None if self._trust is None else spoken(self._trust, app, agent, since, through, payload)
+
+    def answer_for(
+        self, app: bytes, agent: str, since: int, through: int, payload: bytes | None, word: Word | None = None
+    ) -> None:
         """Hand over a copy of another member's sealed snapshot, with all its data of since < interval <= through.
 
-        It is counted if nothing else of that member is for the interval, and the verdict is that member's.
+        It is counted if nothing else of that member is for the interval, and the verdict is that member's. `word`: what
+        that one has said of it.
         """
         if (application := self._apps.get(app)) is not None and application.rollup is not None:
-            self._execute(app, application.rollup.answer_for(Claim(since, through, (agent,), payload), self._clock()))
+            claim = Claim(since, through, (agent,), payload, () if word is None else (word,))
+            self._execute(app, application.rollup.answer_for(claim, self._clock()))
 
     def congested(self, apps: Iterable[bytes]) -> bool:
         """Tell whether the tree of one of these applications takes less than this node hands over.

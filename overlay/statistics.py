@@ -16,6 +16,7 @@ def of_trees(applications: Collection[Application]) -> dict[str, int]:
     bags = [rollup.barrier.bag for rollup in rollups] + [ledger.bag for ledger in ledgers]
     return {
         "claims_overlapping": sum(bag.overlaps for bag in bags),
+        "claims_unbelieved": sum(rollup.words.refused for rollup in rollups),
         "leaps": sum(ledger.leaps for ledger in ledgers),
         "records_refused": sum(application.flood.map.refused for application in applications),
         "trees": len(applications),

@@ -121,13 +121,16 @@ class Masters:
         running = copy.job if copy is not None and not copy.job.stopped else None
         return Weight(roots=self._node.roots(), job=running, holder=holder)
 
-    async def install(self, job: JobRecord, roster: Mapping[str, str], ended: str = "") -> JobRecord:
+    async def install(
+        self, job: JobRecord, roster: Mapping[str, str], ended: str = "", keys: Mapping[str, bytes] | None = None
+    ) -> JobRecord:
         """Become a job's master and return the job; publishing the same definition again changes nothing.
 
         Args:
             job: the publication.
             roster: agent id -> address of those expected from the first commit on.
             ended: the instance of the publication before, if the publisher knows that it was stopped.
+            keys: agent id -> public key; of who is here nothing is believed without a word of its own.
 
         Raises:
             JobConflictError: another definition of this creator and name is running.
@@ -151,7 +154,8 @@ class Masters:
                 f"job {key} is running with another definition; change it while it runs (`elf update`), "
                 "stop it first (`elf stop`), or publish under another name"
             )
-        rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
+        known = keys or {}
+        rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER, key=known.get(agent, b"")) for agent in roster})
         state = MasterState(rollup=rollup, enlisted={agent: Enlisted(at) for agent, at in roster.items()})
         async with self._copies.life(app):  # a copy may have been fetched by then
             copy = self._copies.get(app)

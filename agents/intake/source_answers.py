@@ -54,11 +54,13 @@ class SourceAnswers:
         described = await asyncio.to_thread(
             describe_columns, source, settings, intake.push.path, request.names, intake.pump.decoder
         )
-        members = {member.agent_id: member.address for member in self._catalogue.members(source)}
+        known = self._catalogue.members(source)
+        members = {member.agent_id: member.address for member in known}
         members[me.agent_id] = me.address
+        keys = {member.agent_id: member.signed.key for member in known if member.signed is not None}
         parts = [self._catalogue.job(app) for app in request.apps]
         records = [job.encode() if job else None for job in parts]
-        return {**described, "address": me.address, "members": members, "records": records}
+        return {**described, "address": me.address, "members": members, "keys": keys, "records": records}
 
     def _inspect(self, request: Inspect) -> Json:
         """Tell which other jobs share work with one here, and what it costs this agent.

@@ -69,7 +69,7 @@ async def install(masters: Masters, request: Install, now_ms: int) -> JobRecord:
         await asyncio.to_thread(compile_job, definition, definition.types, masters.admits)
         tombstone = await end(masters, app, now_ms, job.published)
         job = replace(job, stamp_ms=max(job.stamp_ms, tombstone.stamp_ms + 1))
-    return await masters.install(job, request.roster, request.ended)
+    return await masters.install(job, request.roster, request.ended, request.keys)
 
 
 def _is_left_over(masters: Masters, job: JobRecord) -> bool:

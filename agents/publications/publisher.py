@@ -141,7 +141,7 @@ class Publisher:
         version = 1 if known[0] is None else known[0].definition.version + 1
         definition = await self._compilation.do(lambda: self._compiled(definition, read, source, version))
         require_application(definition)
-        installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng, order)
+        installer = _Installer(self._node, self._candidates, source, now_ms, self._rng, order)
         instance = self._rng.randbytes(8).hex() if order is None else order.publication
         first = await installer.install(definition, known[0], instance)
         # Of the publication that runs already, if it is the same.
@@ -260,7 +260,7 @@ class _Installer:
     Args:
         node: the overlay.
         candidates: chooses who they are.
-        roster: agent id -> address of those expected from the first commit on.
+        source: what an agent told of the job's source: its members are expected from the first commit on.
         now_ms: the time of the publication.
         rng: draws what tells tries apart.
         order: of the job's creator, if there is a key.
@@ -270,14 +270,15 @@ class _Installer:
         self,
         node: OverlayNode,
         candidates: Candidates,
-        roster: dict[str, str],
+        source: dict[str, Any],
         now_ms: int,
         rng: random.Random,
         order: Order | None,
     ) -> None:
         self._node = node
         self._candidates = candidates
-        self._roster = roster
+        self._roster: dict[str, str] = source["members"]
+        self._keys: dict[str, bytes] = source.get("keys", {})
         self._now_ms = now_ms
         self._rng = rng
         self.order = order
@@ -313,7 +314,7 @@ class _Installer:
                 published=self.order,
             )
             ended = known.instance if known is not None and known.stopped else ""
-            job = await self._asked(chosen.master, Install(job, self._roster, ended))
+            job = await self._asked(chosen.master, Install(job, self._roster, ended, self._keys))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None
         if job.instance == instance:

@@ -265,7 +265,9 @@ class Holder:
     def _answer(self, held: _Held) -> None:
         replica = held.replica
         held.answered = True
-        self._node.answer_for(replica.tree, replica.agent, replica.since, replica.through, replica.payload)
+        self._node.answer_for(
+            replica.tree, replica.agent, replica.since, replica.through, replica.payload, replica.word
+        )
         self.answered += 1
 
     def _drop(self, tree: bytes, settled: int) -> None:

@@ -104,7 +104,8 @@ class Replicas:
             return
         self._sending += 1
         self._sending_bytes += size
-        self._spawn(self._send(job, Keep(tree, self._agent_id, since, snapshot.through, snapshot.payload)))
+        word = self._node.word(tree, since, snapshot.through, snapshot.payload)
+        self._spawn(self._send(job, Keep(tree, self._agent_id, since, snapshot.through, snapshot.payload, word)))
 
     def forget(self, tree: bytes) -> None:
         """The tree is no more."""

@@ -10,9 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from elf.agents.store.checksums import is_whole
 from elf.agents.store.database import Database
 from elf.agents.wire.replicas import Keep, KeepCheckpoint
+from elf.overlay.messages import Word
 
 #: What others must leave of our disk: it is for our own work first.
 ROOM_BYTES_MIN = 64 << 20
@@ -60,8 +63,15 @@ class HeldReplicas:
                 elif isinstance(replica, Keep):
                     sql.execute(
                         "INSERT OR REPLACE INTO held_snapshots "
-                        "VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5))",
-                        (replica.tree, replica.agent, replica.since, replica.through, replica.payload),
+                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, row_checksum(?1, ?2, ?3, ?4, ?5, ?6))",
+                        (
+                            replica.tree,
+                            replica.agent,
+                            replica.since,
+                            replica.through,
+                            replica.payload,
+                            _encoded(replica),
+                        ),
                     )
                 else:
                     sql.execute(
@@ -86,7 +96,9 @@ class HeldReplicas:
         with self._database.transaction() as sql:
             for *row, rowid in sql.execute("SELECT *, rowid FROM held_snapshots ORDER BY tree, agent, through"):
                 if is_whole(tuple(row)):
-                    good.append(Keep(*row[:-1]))
+                    tree, agent, since, through, payload, word, _checksum = row
+                    said = None if word is None else msgspec.msgpack.decode(word, type=Word)
+                    good.append(Keep(tree, agent, since, through, payload, said))
                 else:
                     damaged.append((rowid,))
             sql.executemany("DELETE FROM held_snapshots WHERE rowid = ?", damaged)
@@ -126,3 +138,8 @@ class HeldReplicas:
             self._database.damages.note(
                 "copy", f"{self._database.path}: a copy kept for another agent is damaged: it is not used"
             )
+
+
+def _encoded(replica: Keep) -> bytes | None:
+    """Return what a replica's agent has said of it, as it is kept."""
+    return None if replica.word is None else msgspec.msgpack.encode(replica.word)

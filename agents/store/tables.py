@@ -78,6 +78,16 @@ CREATE TABLE held_checkpoints (source TEXT NOT NULL, address TEXT NOT NULL, agen
 CREATE TABLE open_tables (tree BLOB NOT NULL, number INTEGER NOT NULL, block BLOB NOT NULL, checksum INTEGER NOT NULL,
                           PRIMARY KEY (tree, number))
 """,
+    # What agents have said of their snapshots; a row that was damaged before stays so.
+    """
+ALTER TABLE held_snapshots RENAME TO held_before;
+CREATE TABLE held_snapshots (tree BLOB NOT NULL, agent TEXT NOT NULL, since INTEGER NOT NULL, through INTEGER NOT NULL,
+                             payload BLOB, word BLOB, checksum INTEGER NOT NULL, PRIMARY KEY (tree, agent, through));
+INSERT INTO held_snapshots SELECT tree, agent, since, through, payload, NULL,
+    CASE checksum WHEN row_checksum(tree, agent, since, through, payload)
+    THEN row_checksum(tree, agent, since, through, payload, NULL) ELSE checksum END FROM held_before;
+DROP TABLE held_before
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(STEPS)
@@ -148,7 +158,7 @@ TABLES = (
         "SELECT * FROM held_snapshots",
         "SELECT * FROM held_snapshots ORDER BY tree DESC, agent DESC, through DESC",
         own=False,
-        insert="INSERT OR REPLACE INTO held_snapshots VALUES (?, ?, ?, ?, ?, ?)",
+        insert="INSERT OR REPLACE INTO held_snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
     ),
     Table(
         "held_checkpoints",

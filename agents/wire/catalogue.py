@@ -271,6 +271,11 @@ class Catalogue:
         """Return an agent that was heard of."""
         return self._members.get(agent_id)
 
+    def key_of(self, agent_id: str) -> bytes | None:
+        """Return the key that an agent has introduced itself with; None if it has not, or was not heard of."""
+        member = self._members.get(agent_id)
+        return None if member is None or member.signed is None else member.signed.key
+
     def name_of(self, agent_id: str) -> str:
         """Return an agent's name, or its id where the name was never heard."""
         member = self._members.get(agent_id)

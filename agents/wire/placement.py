@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
 from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replicas import Request
 from elf.overlay.fields import Address, AgentId, AppId, check_address
+from elf.overlay.keys import KEY_BYTES
 
 
 class Weigh(Request, frozen=True, tag="weigh"):
@@ -35,12 +37,14 @@ class Weight(msgspec.Struct, frozen=True, kw_only=True):
 class Install(Request, frozen=True, tag="install"):
     """Become this job's master; `roster` are the agents expected from the first commit on, with their addresses.
 
-    `ended`: the instance of the publication before, if the publisher knows that it was stopped.
+    `keys`: their public ones, of those that have introduced themselves with one. `ended`: the instance of the
+    publication before, if the publisher knows that it was stopped.
     """
 
     job: JobRecord
     roster: Mapping[AgentId, Address]
     ended: str = ""
+    keys: Mapping[AgentId, Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]] = {}
 
     def __post_init__(self) -> None:
         for address in self.roster.values():

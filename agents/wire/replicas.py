@@ -8,6 +8,7 @@ import msgspec
 
 from elf.overlay.contract import NEVER
 from elf.overlay.ids import ID_BYTES
+from elf.overlay.messages import Word
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="ask"):
@@ -25,6 +26,8 @@ class Keep(Request, frozen=True, tag="keep"):
     since: int
     through: int
     payload: bytes | None
+    #: What the agent has said of it, so that it can be handed up in its name; None from releases without keys.
+    word: Word | None = None
 
     def __post_init__(self) -> None:
         if not NEVER <= self.since < self.through < -NEVER:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import msgspec
 
-from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
-from elf.overlay.messages import Claim
+from elf.overlay.contract import MESSAGE_BYTES_MAX, NEVER, PAYLOAD_BYTES_MAX
+from elf.overlay.messages import NAMED_BYTES, Claim
 from elf.overlay.rollup.claims import Bag, Choice
 
 
@@ -48,7 +48,7 @@ class Barrier:
         early: list[Claim] = []
         if claim.since < self.forwarded_through:
             # The part up to the last forwarded interval is empty by definition, but the root must hear so.
-            early = self._pass(Claim(claim.since, self.forwarded_through, claim.agents, None))
+            early = self._pass(Claim(claim.since, self.forwarded_through, claim.agents, None, claim.words))
             claim = msgspec.structs.replace(claim, since=self.forwarded_through)
         self.bag.add(edge, claim)
         return early
@@ -118,13 +118,15 @@ class Barrier:
             return []
         since = max(choice.since, committed)
         parts: list[tuple[tuple[str, ...], bytes | None]] = [(choice.agents(bad), payload)]
-        if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
+        if payload is not None and len(payload) > _room(len(parts[0][0])):
             good = [position for position in range(len(choice.payloads)) if position not in bad]
             parts = [(choice.owners[position], choice.payloads[position]) for position in good]
             parts.append((choice.idle, None))
         # What does not merge here goes up as it came, too: the root names it missing at once, or takes it.
         parts += [(choice.owners[position], choice.payloads[position]) for position in bad]
-        claims = [Claim(since, choice.through, agents, part) for agents, part in parts if agents]
+        claims = [
+            Claim(since, choice.through, agents, part, choice.words_of(agents)) for agents, part in parts if agents
+        ]
         # What overlaps goes up as it came: only the root, which sees all, may leave anyone out.
         claims += [_part(claim, committed, choice.through) for claim in choice.refused]
         self.kept += claims
@@ -134,4 +136,9 @@ class Barrier:
 def _part(claim: Claim, committed: int, through: int) -> Claim:
     """Return what a claim says of the uncommitted intervals up to one that it covers."""
     payload = claim.payload if claim.through == through else None
-    return Claim(max(claim.since, committed), through, claim.agents, payload)
+    return Claim(max(claim.since, committed), through, claim.agents, payload, claim.words)
+
+
+def _room(agents: int) -> int:
+    """Return how large the payload of a claim may be that names so many agents."""
+    return min(PAYLOAD_BYTES_MAX, MESSAGE_BYTES_MAX - NAMED_BYTES * (agents + 1))

@@ -12,12 +12,12 @@ such claims the choice takes those that together cover most agents, as far as a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
-from elf.overlay.messages import Claim
+from elf.overlay.messages import Claim, Word
 
 #: The edge under which a node files its own claims; peers are filed under their 20-byte ids.
 OWN = b""
@@ -40,6 +40,12 @@ class Choice:
     idle: tuple[str, ...]
     #: Claims for this interval that name someone not covered, but overlap with those chosen.
     refused: tuple[Claim, ...] = ()
+    #: What those covered have said themselves.
+    words: Mapping[str, Word] = field(default_factory=dict)
+
+    def words_of(self, agents: Iterable[str]) -> tuple[Word | None, ...]:
+        """Return what some of them have said, in this order; nothing if nobody of all has."""
+        return tuple(self.words.get(agent) for agent in agents) if self.words else ()
 
     def agents(self, bad: Iterable[int] = ()) -> tuple[str, ...]:
         """Return all agents covered, sorted, leaving out the owners of payloads that turned out bad."""
@@ -132,6 +138,7 @@ class Bag:
             tuple(claim.agents for claim in data),
             tuple(sorted(named - with_data)),
             refused,
+            {agent: word for claim in chosen for agent, word in claim.spoken()},
         )
 
 

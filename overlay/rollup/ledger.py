@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from elf.overlay.contract import NEVER, Absence, Commit, RollupState, RosterEntry
 from elf.overlay.messages import Announce, Claim, Settle, Status
 from elf.overlay.rollup.claims import OWN, Bag, Choice
@@ -99,7 +101,7 @@ class Ledger:
         leaves = self._leaving.pop(announce.agent, None) is not None
         if announce.fresh or leaves or announce.agent not in self.roster or announce.sealed >= self._before:
             self.awaited.add(announce.agent)
-        self.roster[announce.agent] = RosterEntry(known.admitted, kept)
+        self.roster[announce.agent] = RosterEntry(known.admitted, kept, key=announce.key or known.key)
         self.retired.pop(announce.agent, None)
         return Status(self.app, announce.agent, self.term, self.committed, before + kept)
 
@@ -110,7 +112,7 @@ class Ledger:
             return RosterEntry(max(self.committed, settled))
         assert left.until is not None
         if left.until >= self.committed:
-            return RosterEntry(left.admitted, left.absences)
+            return RosterEntry(left.admitted, left.absences, key=left.key)
         return _with_absence(left, Absence(left.until, self.committed, named=False))
 
     def _begun_after(self, floor: int) -> RosterEntry:
@@ -247,7 +249,7 @@ class Ledger:
         for agent in leaving:
             if agent in roster:
                 entry = roster.pop(agent)
-                retired[agent] = RosterEntry(entry.admitted, entry.absences, until=choice.through)
+                retired[agent] = replace(entry, until=choice.through)
         state = RollupState(choice.through, roster, retired)
         commit = Commit(self.committed, choice.through, payload, reported, missing, state)
         self.pending.commit = commit
@@ -286,4 +288,4 @@ def _with_absence(entry: RosterEntry, absence: Absence) -> RosterEntry:
         absences[-1] = Absence(absences[-1].after, absence.through, absence.named)
     else:
         absences.append(absence)
-    return RosterEntry(entry.admitted, tuple(absences[-ABSENCES_MAX:]))
+    return RosterEntry(entry.admitted, tuple(absences[-ABSENCES_MAX:]), key=entry.key)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from elf.overlay.contract import NEVER, OverlaySettings, RollupState, Verdict
+from elf.overlay.contract import NEVER, OverlaySettings, RollupState, Trust, Verdict
 from elf.overlay.effects import (
     ChildDown,
     ChildUp,
@@ -48,6 +48,7 @@ from elf.overlay.rollup.claims import OTHERS, OWN, Choice
 from elf.overlay.rollup.ledger import Ledger
 from elf.overlay.rollup.own import OwnSnapshots
 from elf.overlay.rollup.settlement import Settlement
+from elf.overlay.rollup.words import Words
 
 #: Members that do not hang under a new root have so much longer than orphans to find their way to it.
 NEW_ROOT_MS = 500
@@ -58,10 +59,12 @@ class Rollup:
 
     __slots__ = (
         "_before", "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket", "agent", "app",
-        "barrier", "committed", "leap_after_ms", "ledger", "settlement", "state", "term",
+        "barrier", "committed", "leap_after_ms", "ledger", "settlement", "state", "term", "words",
     )  # fmt: skip
 
-    def __init__(self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random) -> None:
+    def __init__(
+        self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random, trust: Trust | None = None
+    ) -> None:
         self.app = app
         self.agent = agent
         self._settings = settings
@@ -79,6 +82,7 @@ class Rollup:
         self._children: dict[bytes, ChildUp] = {}
         self._below = Below()
         self._own = OwnSnapshots(agent)
+        self.words = Words(app, agent, trust)
         self._ticket = 0
         self._merging: int | None = None
 
@@ -101,6 +105,7 @@ class Rollup:
         """Cease to be a member; with `retire` the root expects us no more."""
         if self.settlement is None:
             return []
+        term = self.settlement.term or 0
         self.settlement = None
         self._own.clear()
         self.barrier.bag.drop(OWN)
@@ -109,7 +114,7 @@ class Rollup:
         if self.ledger is not None:
             self.ledger.retire(self.agent, named=False)
             return []
-        return self._up(Retire(self.app, self.agent))
+        return self._up(self.words.leaving(Retire(self.app, self.agent, term)))
 
     def exclude(self, agent: str, successor: str | None = None) -> int:
         """Never count an agent again (root only); see `Ledger.exclude`."""
@@ -146,7 +151,7 @@ class Rollup:
 
     def answer_for(self, claim: Claim, now_ms: int) -> list[Effect]:
         """Hand over another member's snapshot on its behalf; see `OverlayNode`."""
-        return self._on_claim(OTHERS, claim) + self._advance(now_ms)
+        return self._on_claim_of_others(OTHERS, claim) + self._advance(now_ms)
 
     @property
     def congested(self) -> bool:
@@ -203,6 +208,12 @@ class Rollup:
         ledger = Ledger(self.app, self.state, term, leap_after_ms=self.leap_after_ms, grace_until_ms=now_ms + grace_ms)
         inherited = [(edge, claim) for edge, claims in self.barrier.bag.edges.items() for claim in claims]
         inherited += [(OWN, claim) for claim in self.barrier.kept]
+        for agent, entry in {**ledger.roster, **ledger.retired}.items():
+            self.words.learn(agent, entry.key)
+        # Again, for the roster may know keys that were not known here.
+        inherited = [
+            (edge, believed) for edge, claim in inherited if (believed := self.words.believed(claim)) is not None
+        ]
         for edge, claim in inherited:
             ledger.add(edge, claim)
         # Who fell with the root before us hangs nowhere, and nobody else would notice.
@@ -240,8 +251,10 @@ class Rollup:
             case Contribution(epoch=epoch, claim=claim):
                 if child is None or child.epoch != epoch:
                     return [Send(sender, Unlink(self.app, epoch))]
-                return self._on_claim(sender.id, claim) + self._advance(now_ms)
+                return self._on_claim_of_others(sender.id, claim) + self._advance(now_ms)
             case Announce(agent=agent) if child is not None:
+                if not self.words.hears(message):
+                    return []
                 self._meet(sender.id, (agent,))
                 return self._on_announce(message, sender.id, now_ms) + self._advance(now_ms)
             case Presence(agents=agents, here=True) if child is not None:
@@ -250,6 +263,8 @@ class Rollup:
             case Presence(agents=agents) if child is not None:
                 return self._lose(sender.id, agents, now_ms) + self._advance(now_ms)
             case Retire(agent=agent) if child is not None:
+                if self.ledger is not None and not self.words.lets_go(message, self.term):
+                    return []
                 self._below.lose(sender.id, (agent,))
                 if self.ledger is None:
                     return self._up(message)
@@ -269,6 +284,11 @@ class Rollup:
         if self.settlement is not None:
             self.settlement.on_hint(beat.term, beat.committed, now_ms)
         return self._tick_announce(now_ms) + self._advance(now_ms)
+
+    def _on_claim_of_others(self, edge: bytes, claim: Claim) -> list[Effect]:
+        """Take of a claim what its agents have said themselves."""
+        believed = self.words.believed(claim) if claim.through > self.committed else None
+        return [] if believed is None else self._on_claim(edge, believed)
 
     def _on_claim(self, edge: bytes, claim: Claim) -> list[Effect]:
         if claim.through <= self.committed:
@@ -388,7 +408,7 @@ class Rollup:
 
     def _feed(self) -> list[Effect]:
         """Hand own snapshots to the barrier or the ledger."""
-        return [effect for claim in self._own.due() for effect in self._on_claim(OWN, claim)]
+        return [effect for claim in self._own.due() for effect in self._on_claim(OWN, self.words.signed(claim))]
 
     def _contribute(self, claim: Claim) -> list[Effect]:
         return self._up(Contribution(self.app, self._parent.epoch, claim)) if self._parent is not None else []
@@ -413,4 +433,4 @@ class Rollup:
     def _announce(self, now_ms: int) -> list[Effect]:
         assert self.settlement is not None
         announce = Announce(self.app, self.agent, self.settlement.durable, self._own.sealed, self.settlement.fresh)
-        return self._on_announce(announce, OWN, now_ms)
+        return self._on_announce(self.words.announced(announce), OWN, now_ms)

@@ -116,3 +116,16 @@ async def test_an_operator_retires_an_agent_by_way_of_one_that_has_never_heard_o
     agents.append(back)
     await back.start()
     await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 3 for agent in agents[:2]))
+
+
+async def test_a_job_s_master_knows_everybody_s_key_from_its_first_commit_on(agents: list[Agent]) -> None:
+    await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+    job = agents[0].catalogue.running()[0]
+    keys = {agent.agent_id: agent.public for agent in agents}
+    for agent in agents:
+        copy = agent.copies.get(job.definition.app_id)
+        if copy is not None and copy.leads:
+            assert {each: entry.key for each, entry in copy.master.state.rollup.roster.items()} == keys
+            break
+    else:
+        pytest.fail("nobody leads it")

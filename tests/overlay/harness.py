@@ -16,7 +16,7 @@ import msgspec
 
 from elf.overlay import messages
 from elf.overlay.application import Application
-from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
+from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Trust, Verdict
 from elf.overlay.effects import (
     Committed,
     ContactsChanged,
@@ -35,7 +35,9 @@ from elf.overlay.effects import (
     Tick,
 )
 from elf.overlay.ids import Contact, distance
+from elf.overlay.rollup.words import spoken
 from elf.overlay.routing import bounded
+from tests.overlay.keyed import Keyed
 from tests.overlay.tree.invariants import check
 from tests.sweep.runtime import pack, unpack
 
@@ -77,12 +79,16 @@ class Machine:
     def view(self, key: bytes) -> Sequence[Contact]:
         return bounded([self.world.machines[i].contact for i in self.knows], self.contact.id, key)
 
+    def trust(self) -> Trust | None:
+        """Return its key."""
+        return Keyed(self.name)
+
     def start(self) -> None:
         world = self.world
         settings = OverlaySettings(
             agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100, fan_in_max=world.fan_in_max
         )
-        self.app = Application(APP, self.contact, self.view, settings, world.rng, None)
+        self.app = Application(APP, self.contact, self.view, settings, world.rng, None, self.trust())
         state = self.store.state if self.index == world.root else None
         root = world.machines[world.root].contact if world.root is not None else None
         self.run(self.app.join(self.index in world.members, root, world.now_ms, state=state))
@@ -102,7 +108,10 @@ class Machine:
         taken, effects = self.app.seal(through, payload, self.world.now_ms)
         if taken and self.world.replicas and self.world.rng.random() < self.world.replicas:
             holder = self.world.rng.choice(self.world.machines)
-            self.world.copies.append((holder.index, messages.Claim(self.handed, through, (self.name,), payload)))
+            word = spoken(Keyed(self.name), APP, self.name, self.handed, through, payload)
+            self.world.copies.append(
+                (holder.index, messages.Claim(self.handed, through, (self.name,), payload, (word,)))
+            )
         self.handed = through
         self.run(effects)
 

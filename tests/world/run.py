@@ -1,4 +1,4 @@
-"""`scripts/simulate agents|members|leadership`: seeds of the World. A line for each; exit code 1 if one failed."""
+"""`scripts/simulate agents|members|leadership|rogue`: seeds of the World. Exit code 1 if one failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "scenario",
         nargs="?",
-        choices=("agents", "members", "leadership"),
+        choices=("agents", "members", "leadership", "rogue"),
         default="agents",
         help="what happens; default: agents",
     )
@@ -42,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif chosen.scenario == "members":
         options = Options(seconds=chosen.seconds, faults=kinds, comers=COMERS)
         course = functools.partial(play, agents=chosen.agents + COMERS, options=options)
+    elif chosen.scenario == "rogue":
+        options = Options(seconds=chosen.seconds, faults=kinds, is_betrayed=True)
+        course = functools.partial(play, agents=chosen.agents, options=options)
     one = functools.partial(_one, course)
     failed = 0
     if chosen.processes > 1 and len(seeds) > 1:

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from elf.overlay.rollup.words import Words
+from tests.world import trials
 from tests.world.checkers import check_all
 from tests.world.faults import Faults
 from tests.world.trials import Options, Run, meet, play, run_course
@@ -39,6 +41,19 @@ def test_all_faults(seed: int) -> None:
 def test_all_faults_while_agents_come_and_go(seed: int) -> None:
     run = passed(seed, 7, Options(seconds=25.0, comers=2))
     assert run.figures["join"] and run.figures["drain"] and run.figures["retired"] and run.figures["hand_over"]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_all_faults_with_a_rogue_among_the_agents(seed: int) -> None:
+    run = passed(seed, 5, Options(is_betrayed=True))
+    assert run.figures["claim"] and run.figures["record"]
+
+
+def test_a_rogue_is_noticed_where_agents_are_believed_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "believed", lambda self, claim: claim)
+    monkeypatch.setattr(trials, "SETTLE_S", 20.0)
+    kinds = ("claim", "crash")
+    assert any(play(seed, 5, Options(faults=kinds, is_betrayed=True)).failures for seed in range(1, 6))
 
 
 def test_calm_agents_count_everything_at_once() -> None:

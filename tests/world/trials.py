@@ -21,6 +21,7 @@ from tests.world.faults import Faults
 from tests.world.files import folder_of, numbered_files
 from tests.world.loop import WorldLoop
 from tests.world.members import Members
+from tests.world.rogue import Rogue
 from tests.world.truth import LOGGED, PUSHED, JobPlan, Truth
 from tests.world.work import Work
 from tests.world.world import Host, World
@@ -78,6 +79,13 @@ class Options:
     jobs: tuple[JobPlan, ...] = ()
     #: So many of the hosts come later; with any, others leave, too, and masters are moved.
     comers: int = 0
+    #: The last host's agent is rogue.
+    is_betrayed: bool = False
+
+    @property
+    def storm(self) -> type[Faults]:
+        """What befalls the hosts."""
+        return Rogue if self.is_betrayed else Members if self.comers else Faults
 
 
 def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
@@ -135,7 +143,7 @@ async def _play(world: World, run: Run, options: Options) -> None:
     rng = random.Random(world.rng.getrandbits(64))
     truth = Truth()
     work = Work(world, truth, rng.getrandbits(64))
-    storm = (Members if options.comers else Faults)(world, truth, rng.getrandbits(64), options.faults)
+    storm = options.storm(world, truth, rng.getrandbits(64), options.faults)
     for host in world.hosts:
         host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
         host.is_archived = rng.random() < ARCHIVED_SHARE

@@ -15,7 +15,10 @@ from elf.agents.wire.request import AnyRequest, decode_request
 from elf.overlay.contract import NEVER, TreeView
 from elf.overlay.errors import UnreachableError
 from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import Word
 
+#: What an agent has said of its snapshots, whichever.
+WORD = Word(0, 1, b"", bytes(64))
 JOB = """
 name = "{name}"
 creator = "shop"
@@ -42,6 +45,8 @@ class Node:
         self.asked: list[tuple[str, AnyRequest]] = []
         self.reply: Callable[[str, AnyRequest], Any] = lambda address, request: True
         self.answers: list[tuple[str, int, int, bytes | None]] = []
+        #: What those answered for had said themselves.
+        self.words: list[Word | None] = []
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int) -> bytes:
         request = decode_request(body)
@@ -53,11 +58,17 @@ class Node:
     def tree(self, app: bytes) -> TreeView:
         return TreeView("member" if self.member else "out", self.member, None, None, ())
 
+    def word(self, app: bytes, since: int, through: int, payload: bytes | None) -> Word | None:
+        return WORD
+
     def settled(self, app: bytes) -> int:
         return self.verdicts
 
-    def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
+    def answer_for(
+        self, app: bytes, agent: str, since: int, through: int, payload: bytes | None, word: Word | None = None
+    ) -> None:
         self.answers.append((agent, since, through, payload))
+        self.words.append(word)
 
 
 class Neighbourhood:

@@ -15,7 +15,7 @@ from elf.agents.store.database import Database
 from elf.agents.store.held import HeldReplicas
 from elf.agents.wire.catalogue import job_record
 from elf.agents.wire.replicas import Keep, KeepCheckpoint
-from tests.agents.replication.neighbours import Neighbourhood, job_of, wait_for
+from tests.agents.replication.neighbours import WORD, Neighbourhood, job_of, wait_for
 
 
 class Site(Neighbourhood):
@@ -44,7 +44,7 @@ class Site(Neighbourhood):
         self.database.close()
 
     def keep(self, through: int, payload: bytes | None = b"x", agent: str = "a2") -> Keep:
-        return Keep(self.job.tree, agent, through - 1, through, payload)
+        return Keep(self.job.tree, agent, through - 1, through, payload, WORD)
 
 
 @pytest.fixture
@@ -72,6 +72,7 @@ async def test_a_holder_answers_for_the_silent_at_once_and_for_the_slow_at_last(
     site.node.silent |= {"10.0.0.2:1"} if silent else set()
     await wait_for(lambda: len(site.node.answers) == 2, "the holder answers")
     assert site.node.answers == [("a2", 1, 2, b"x"), ("a2", 2, 3, b"x")]
+    assert site.node.words == [WORD, WORD], "with its owner's own word"
     assert site.holder.held == 2, "they stay, for what is held is bounded, until their verdict"
     site.node.verdicts = 3
     await site.rest()

@@ -15,7 +15,7 @@ from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
-from tests.agents.replication.neighbours import Neighbourhood, job_of
+from tests.agents.replication.neighbours import WORD, Neighbourhood, job_of
 
 
 class Site(Neighbourhood):
@@ -51,6 +51,7 @@ async def test_copies_go_to_the_nearest_that_answer_and_say_where_they_begin(tmp
     site.replicas.offer(site.job.tree, Snapshot(8, None))
     await site.rest()
     assert [address for address, _ in site.node.asked[3:]] == near[1:], "the silent one is passed over"
+    assert all(copy.word == WORD for _, copy in snapshots_asked(site))
     copies = {(copy.agent, copy.since, copy.through, copy.payload) for _, copy in snapshots_asked(site)}
     assert copies == {("a1", NEVER, 5, b"five"), ("a1", 5, 8, None)}
     site.database.close()

@@ -16,9 +16,11 @@ from elf.agents.store.tables import STEPS
 from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
+from elf.overlay.messages import Word
 
 TREE, OTHER = b"t" * 20, b"o" * 20
-SNAPSHOTS = [Keep(OTHER, "a2", 3, 4, b"o"), Keep(TREE, "a2", NEVER, 4, b"four"), Keep(TREE, "a2", 4, 5, None)]
+WORD = Word(NEVER, 4, b"d" * 16, b"s" * 64)
+SNAPSHOTS = [Keep(OTHER, "a2", 3, 4, b"o"), Keep(TREE, "a2", NEVER, 4, b"four", WORD), Keep(TREE, "a2", 4, 5, None)]
 CHECKPOINT = KeepCheckpoint("clicks", "10.0.0.2:1", "a2", 7, b"body")
 
 
@@ -99,6 +101,25 @@ def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.
     assert (held.snapshots(), held.checkpoints()) == ([], {})
     held.write(SNAPSHOTS, {}, 1, 0)
     assert held.snapshots() == SNAPSHOTS
+    database.close()
+
+
+def test_copies_of_before_there_were_words_are_brought_along_but_not_damaged_ones(tmp_path: pathlib.Path) -> None:
+    step = next(number for number, text in enumerate(STEPS) if "held_before" in text)
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as old, old:
+        old.create_function("row_checksum", -1, row_checksum, deterministic=True)
+        for text in STEPS[:step]:
+            old.executescript(text)
+        for key, value in {"agent_id": "0123456789abcdef", "transactions": "3", "version": str(step)}.items():
+            old.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
+        for through, payload, flaw in ((4, b"four", 0), (5, None, 0), (6, b"six", 1)):
+            row = (TREE, "a2", through - 1, through, payload)
+            old.execute("INSERT INTO held_snapshots VALUES (?, ?, ?, ?, ?, ?)", (*row, row_checksum(*row) + flaw))
+        old.execute(f"PRAGMA user_version = {step}")
+    database = Database(tmp_path / "state.db")
+    held = HeldReplicas(database)
+    assert held.snapshots() == [Keep(TREE, "a2", 3, 4, b"four"), Keep(TREE, "a2", 4, 5, None)]
+    assert database.damages.counts == {"copy": 1}
     database.close()
 
 

@@ -57,6 +57,8 @@ def heal(world: World) -> None:
             world.step()
         rest = [m for m in world.machines if m.app is None or m.store.carry or any(m.store.snapshots.values())]
         if not rest:
+            apps = [machine.app for machine in world.machines if machine.app is not None]
+            assert not [app for app in apps if app.rollup is not None and app.rollup.words.refused], "all spoke truly"
             return
     state = [
         (m.name, m.app and m.app.tree.view().role, m.store.settled, m.store.snapshots, m.store.carry) for m in rest
