@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from elf.agents.applications.applications import Applications
-from elf.agents.errors import UnavailableError
+from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.host.clock import Clock
 from elf.agents.publications.adoption import adopt
@@ -16,15 +16,21 @@ from elf.agents.publications.backfill import load
 from elf.agents.publications.end import end
 from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
+from elf.agents.wire.agents import Introduce
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.ownership import require_order
 from elf.agents.wire.questions import Describe, Follow, Query, Retire, Stop
-from elf.agents.wire.request import AnyRequest
+from elf.agents.wire.records import Member, contact_at
+from elf.agents.wire.replies import value_of
+from elf.agents.wire.request import AnyRequest, encode
 from elf.agents.wire.root_groups import Enlist
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
+from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
+#: How long an agent has to say that it runs where it says.
+PLACE_MS = 3_000
 #: What has no answer while a job is stopped.
 _OF_RUNNING = Query | Follow | AskShare | Watch | LoadIntervals | Leap | Ask
 #: What is asked of a job's master, and answered by no other agent; a side's provisional master answers the first three.
@@ -81,12 +87,28 @@ class JobAnswers:
             case _:
                 return await self._change(request)
 
+    async def _check_place(self, agent: str, address: str) -> None:
+        """See that an agent runs at the address that it says: whoever was there before is never counted again.
+
+        Raises:
+            UnavailableError: another one does, or nobody answers there now.
+        """
+        try:
+            answer = await self._node.ask(contact_at(address), encode(Introduce()), PLACE_MS)
+            there = msgspec.convert(value_of(answer), Member)
+        except (OverlayError, ElfError, msgspec.ValidationError, ValueError) as error:
+            raise UnavailableError(f"the agent at {address} does not answer: {error}") from None
+        if there.agent_id != agent:
+            raise UnavailableError(f"at {address} runs the agent {there.agent_id}, not {agent}")
+
     async def _change(self, request: AnyRequest) -> Any:
         masters = self._masters
         match request:
             case Enlist(app, instance, agent_id, address):
                 if masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")
+                if masters.would_displace(app, agent_id, address):
+                    await self._check_place(agent_id, address)
                 return msgspec.to_builtins(await masters.enlist(app, agent_id, address))
             case Retire(app, agent):
                 if request.alone:

@@ -194,6 +194,11 @@ class Masters:
         except OverlayError as error:
             raise UnavailableError(str(error)) from None
 
+    def would_displace(self, app: bytes, agent: str, address: str) -> bool:
+        """Tell whether `enlist` would exclude another agent, for good."""
+        enlisted = self.master(app).state.enlisted
+        return agent not in enlisted and any(each.address == address and not each.lost for each in enlisted.values())
+
     async def enlist(self, app: bytes, agent: str, address: str) -> Enlisted:
         """Note that a new worker begins; return what an agent that was lost at its address has left it to bring."""
         master = self.master(app)

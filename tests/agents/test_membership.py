@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import pathlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from elf.agents.errors import UnavailableError
 from elf.agents.http.agent_service import Service
 from elf.agents.wire.catalogue import member_record
 from elf.agents.wire.introductions import gone, introduced
-from elf.agents.wire.records import Member
+from elf.agents.wire.records import Member, contact_at
+from elf.agents.wire.replies import value_of
+from elf.agents.wire.request import encode
+from elf.agents.wire.root_groups import Enlist
 from elf.overlay.contract import Record
 from elf.overlay.ids import source_id
 from elf.overlay.keys import AgentKey
@@ -129,3 +134,26 @@ async def test_a_job_s_master_knows_everybody_s_key_from_its_first_commit_on(age
             break
     else:
         pytest.fail("nobody leads it")
+
+
+async def test_nobody_takes_the_place_of_an_agent_whose_address_another_one_answers_at(agents: list[Agent]) -> None:
+    await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+    job = agents[0].catalogue.running()[0]
+    app, address = job.definition.app_id, job.master.address
+    others = [agent for agent in agents if agent.node.contact != job.master]
+    rogue, victim = others
+    master = next(agent for agent in agents if agent not in others)
+
+    async def enlist(agent_id: str, at: str) -> Any:
+        request = encode(Enlist(app, job.instance, agent_id, at))
+        return value_of(await rogue.node.ask(contact_at(address), request))
+
+    at = victim.node.contact.address
+    with pytest.raises(UnavailableError, match=f"at {at} runs the agent {victim.agent_id}, not ghost"):
+        await enlist("ghost", at)
+    assert not [known for known in master.masters.master(app).state.enlisted.values() if known.lost]
+    assert (await enlist("ghost", "127.0.0.1:9"))["of"] == [], "where nobody was nobody is displaced"
+    await victim.stop()
+    agents.remove(victim)
+    with pytest.raises(UnavailableError, match=f"the agent at {at} does not answer"):
+        await enlist("spook", at)
