@@ -8,12 +8,13 @@ import pathlib
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.errors import ElfError, NotCreatorError
+from elf.agents.errors import ElfError, JobError, NotCreatorError
 from elf.agents.http.agent_service import Service
 from elf.agents.jobs.orders import Order
 from elf.agents.master.commands import End, Rename
 from elf.agents.wire.catalogue import job_record
 from elf.agents.wire.changes import Amend, Leap
+from elf.agents.wire.placement import Install
 from elf.agents.wire.questions import Stop
 from elf.agents.wire.records import JOB_KEY, JobRecord
 from elf.agents.wire.replies import value_of
@@ -212,3 +213,17 @@ async def test_a_member_that_says_it_is_the_master_of_a_job_is_overruled_by_its_
         await wait_until(lambda: all(agent.catalogue.job(app).master == job.master for agent in agents), 10)
         assert all(agent.node.tree(job.tree).role != "joining" for agent in agents)
         assert (await mine.job("shop/sold"))["master"] == job.master.address
+
+
+async def test_no_job_takes_a_stamp_that_nothing_could_follow(
+    tmp_path: pathlib.Path, keys: dict[str, pathlib.Path]
+) -> None:
+    async with cluster(tmp_path, 2) as agents, client_of(agents[0]) as nobody:
+        job = await published(nobody, agents)
+        last = replace(job, stamp_ms=1 << 53)
+        record = job_record(last)
+        for request in (Install(last, {}, job.instance), Spread("orders", record.key, record.version, record.body)):
+            with pytest.raises(JobError, match="more than a day ahead"):
+                value_of(await agents[1].node.ask(job.master, encode(request)))
+        await nobody.stop("shop/sold", "0s")
+        await wait_until(lambda: not any(agent.catalogue.running() for agent in agents))
