@@ -268,6 +268,10 @@ class Agent:
         """Return the key that an agent has introduced itself with."""
         return self.jobs.catalogue.key_of(agent)
 
+    def may_have_ended(self, app: bytes, interval: int) -> bool:
+        """Tell whether an interval of a job that is mastered here can be over at any agent."""
+        return self.jobs.catalogue.may_have_ended(self.jobs.sides.tree_of(app), interval, self.now_ms())
+
     # Jobs that change.
 
     def _on_job(self, job: JobRecord) -> None:

@@ -232,3 +232,7 @@ class Trust(Protocol):
     def key_of(self, agent: str) -> bytes | None:
         """Return the public key of an agent, if the runtime has heard of one."""
         ...
+
+    def may_have_ended(self, app: bytes, interval: int) -> bool:
+        """Tell whether an interval of a job can have come to its end anywhere; asked at the job's root."""
+        ...

@@ -23,6 +23,8 @@ from elf.agents.wire.records import JOB_KEY, JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 
+#: The year 1, in ms since 1970; how far an agent's clock may be ahead of a master's for its results to be counted.
+EARLIEST_MS, AHEAD_MS = -62_135_596_800_000, 86_400_000
 #: Publications remembered that others have followed.
 OVER_MAX = 1_024
 #: Jobs remembered that cannot run here.
@@ -245,6 +247,17 @@ class Catalogue:
             # Most agents of a tree that have no events of it only pass it on, and nobody asks them for its versions.
             versions = self._versions[tree] = self._compile(job)
         return versions
+
+    def may_have_ended(self, tree: bytes, interval: int, now_ms: int) -> bool:
+        """Tell whether an interval of the publication with this tree can be over anywhere; also if it is not known.
+
+        Agents seal what is over by their own clock, and nobody logs of times before the calendar.
+        """
+        try:
+            end_ms = self.versions(tree).end_ms(interval)
+        except (KeyError, JobError):
+            return True
+        return EARLIEST_MS <= end_ms <= now_ms + AHEAD_MS
 
     def plan(self, tree: bytes) -> Plan:
         """Return the plan of the newest of these versions; raises as `versions` does."""

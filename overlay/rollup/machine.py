@@ -212,7 +212,9 @@ class Rollup:
             self.words.learn(agent, entry.key)
         # Again, for the roster may know keys that were not known here.
         inherited = [
-            (edge, believed) for edge, claim in inherited if (believed := self.words.believed(claim)) is not None
+            (edge, believed)
+            for edge, claim in inherited
+            if (believed := self.words.believed(claim, at_root=True)) is not None
         ]
         for edge, claim in inherited:
             ledger.add(edge, claim)
@@ -287,7 +289,9 @@ class Rollup:
 
     def _on_claim_of_others(self, edge: bytes, claim: Claim) -> list[Effect]:
         """Take of a claim what its agents have said themselves."""
-        believed = self.words.believed(claim) if claim.through > self.committed else None
+        if claim.through <= self.committed:
+            return []
+        believed = self.words.believed(claim, at_root=self.ledger is not None)
         return [] if believed is None else self._on_claim(edge, believed)
 
     def _on_claim(self, edge: bytes, claim: Claim) -> list[Effect]:

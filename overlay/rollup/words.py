@@ -100,10 +100,18 @@ class Words:
         self.refused += 1
         return False
 
-    def believed(self, claim: Claim) -> Claim | None:
-        """Return what is to be believed of another's claim; None for nothing."""
+    def believed(self, claim: Claim, *, at_root: bool = False) -> Claim | None:
+        """Return what is to be believed of another's claim; None for nothing.
+
+        Args:
+            claim: it.
+            at_root: this is the job's root, which commits no interval that nobody can have sealed yet.
+        """
         if self._trust is None:
             return claim
+        if at_root and not self._trust.may_have_ended(self.app, claim.through):
+            self.refused += 1
+            return None
         words = claim.words or (None,) * len(claim.agents)
         pairs = list(zip(claim.agents, words, strict=True))
         good = [(agent, word) for agent, word in pairs if self._holds(claim, agent, word)]

@@ -29,5 +29,8 @@ class Keyed:
     def key_of(self, agent: str) -> bytes | None:
         return self._known.get(agent)
 
+    def may_have_ended(self, app: bytes, interval: int) -> bool:
+        return interval < 1 << 32
+
     def admits(self, app: bytes, record: Record) -> bool:
         return True

@@ -43,8 +43,8 @@ class Rogue(Faults):
         """Claim that others had nothing, or something, in the next intervals."""
 
         def forge(agent: Agent, rollup: Rollup, names: tuple[str, ...]) -> TreeMessage:
-            since = rollup.committed - self.rng.randint(0, 1)
-            through = rollup.committed + self.rng.randint(1, 4)
+            since = max(NEVER, rollup.committed - self.rng.randint(0, 1))
+            through = since + self.rng.choice([2, 3, 4, 5, 1 << 40])
             seen = [claim for claims in rollup.barrier.bag.edges.values() for claim in claims] + rollup.barrier.kept
             for claim in seen:
                 self._heard.update({(rollup.app, name, word): None for name, word in claim.spoken()})
@@ -119,8 +119,8 @@ class Rogue(Faults):
         has_sent = False
         for app, application in list(agent.node._apps.items()):
             rollup = application.rollup
-            if rollup is None or rollup._parent is None or rollup.committed == NEVER:
-                continue  # before the first commit members can have any interval committed, which SECURITY.md says
+            if rollup is None or rollup._parent is None:
+                continue
             names = tuple(self.rng.sample(others, self.rng.randint(1, len(others))))
             message = forge(agent, rollup, names)
             to = rollup._parent.parent

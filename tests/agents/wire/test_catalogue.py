@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from elf.agents.errors import JobError
-from elf.agents.wire.catalogue import RECENT_MAX, Catalogue, job_record, member_record
+from elf.agents.wire.catalogue import AHEAD_MS, RECENT_MAX, Catalogue, job_record, member_record
 from elf.agents.wire.records import JobRecord, Member
-from elf.overlay.contract import Record
+from elf.overlay.contract import NEVER, Record
 from tests.agents.plans import plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
@@ -49,6 +49,26 @@ def test_members_give_agents_their_names() -> None:
     assert catalogue.members("clicks") == [member]
     assert catalogue.name_of("a1") == "web1"
     assert catalogue.name_of("a2") == "a2"
+
+
+def test_who_brings_an_old_record_of_an_agent_by_way_of_another_tree_changes_nothing() -> None:
+    catalogue = Catalogue()
+    member = Member(agent_id="a1", name="web1", address="127.0.0.1:4250", sources=("clicks",))
+    catalogue.learn_record(member_record(member, 2))
+    catalogue.learn_record(member_record(replace(member, address="127.0.0.1:9"), 1))
+    assert catalogue.member("a1") == member
+    assert catalogue.key_of("a1") is None
+    catalogue.learn_record(member_record(replace(member, name="web2"), 3))
+    assert catalogue.name_of("a1") == "web2"
+
+
+def test_intervals_that_nobody_can_have_sealed_are_told_from_others() -> None:
+    catalogue, now_ms = Catalogue(), 1_700_000_000_000
+    catalogue.learn(JOB)
+    last = (now_ms + AHEAD_MS) // 2_000 - 1
+    ended = {each: catalogue.may_have_ended(JOB.tree, each, now_ms) for each in (last, last + 1, 0, NEVER + 1, -NEVER)}
+    assert ended == {last: True, last + 1: False, 0: True, NEVER + 1: False, -NEVER: False}
+    assert catalogue.may_have_ended(b"another tree", NEVER + 1, now_ms), "who does not know the job cannot say"
 
 
 @pytest.mark.parametrize("key", ["job/shop/x", "member/a1"])

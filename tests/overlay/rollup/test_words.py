@@ -153,6 +153,18 @@ def test_of_whom_no_key_is_known_no_word_is_asked() -> None:
     assert Words(APP, "root", None).believed(own("a", 1, 2, b"x")) == own("a", 1, 2, b"x")
 
 
+def test_a_root_commits_no_interval_that_nobody_can_have_sealed() -> None:
+    claim = own("a", 1, 1 << 40, None)
+    assert asking().believed(claim) == claim
+    assert asking().believed(claim, at_root=True) is None
+    rollup = node_with_child()
+    rollup.on_edge(RootChanged(True), 0)
+    rollup.on_message(CHILD, Contribution(APP, 1, claim), 0)
+    rollup.on_message(CHILD, Contribution(APP, 1, own("b", 1, 2, None)), 0)
+    assert rollup.ledger is not None
+    assert rollup.ledger.bag.agents() == {"b"}
+
+
 def announced(agent: str, *, by: str = "", settled: int = 1, app: bytes = APP) -> Announce:
     return Words(app, agent, Keyed(by or agent)).announced(Announce(app, agent, settled, 5, False))
 
