@@ -65,7 +65,7 @@ async def told(folder: pathlib.Path, sources: dict[str, Given], ip: str) -> dict
     agent = Agent(config)
     try:
         await agent.start()
-        found = await _asked(agent, folder, sources)
+        found = await _asked(agent, folder, sources, leaves=ip != "keep")
     finally:
         await agent.stop()
         root.removeHandler(heard)
@@ -73,7 +73,7 @@ async def told(folder: pathlib.Path, sources: dict[str, Given], ip: str) -> dict
     return found | dict(_left(folder / "data"))
 
 
-async def _asked(agent: Agent, folder: pathlib.Path, sources: dict[str, Given]) -> dict[str, str]:
+async def _asked(agent: Agent, folder: pathlib.Path, sources: dict[str, Given], *, leaves: bool) -> dict[str, str]:
     service, found, jobs = Service(agent), dict[str, str](), dict[str, str]()
     for name, each in sources.items():
         if each.format == "json":
@@ -96,7 +96,7 @@ async def _asked(agent: Agent, folder: pathlib.Path, sources: dict[str, Given]) 
             assert time_s() < deadline, f"{name} is not read"
             await asyncio.sleep(0.5)
         spool = folder / "data" / "push" / f"{name}.log"
-        while spool.stat().st_size:
+        while leaves and spool.stat().st_size:
             assert time_s() < deadline, f"what {name} was pushed is still there"
             await asyncio.sleep(0.5)
     await asyncio.sleep(20)

@@ -18,6 +18,12 @@ _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _PLAIN_IPV4 = rf"^{_IPV4}$"
 _IPV4_PORT = rf"^({_IPV4})(?::[0-9]+)?$"
 _PORT = r"^(?:[0-9.]+|\[[^\]]*\]):([0-9]+)$"
+#: Lists of proxies have commas; where a request was redirected within nginx its servers have colons between them.
+_COLON = r"\s+:\s+"
+_BETWEEN = rf",|{_COLON}"
+_COLON_MARK = "\x1f"
+#: Of servers, what is neither address nor name of a host: `lambda`, the name of a group whose servers are all down.
+_WORD = r"^[a-z][a-z_-]*$"
 _IPV4_TAIL = rf":({_IPV4})$"
 #: What stands before an IPv4 address that is written as an IPv6 one, in 24 hexadecimal digits: mapped and translated
 #: (RFC 4291, 2765), through NAT64 (RFC 6052), and, unless it is a small number, compatible.
@@ -69,21 +75,24 @@ class Anonymiser(msgspec.Struct, frozen=True):
 
     def _others(self, values: pl.Series, with_ports: bool) -> pl.Series:
         """Anonymise values that are more than a plain IPv4 address, or none: each part of a list by itself."""
-        lists = values.str.contains(",", literal=True)
+        lists = values.str.contains(_BETWEEN)
         if not lists.any():
             return self._parts(values, with_ports)
         alone = values.set(lists, None)
         parts = (
             values.filter(lists)
+            .str.replace_all(_COLON, f",{_COLON_MARK}")
             .to_frame("part")
             .with_row_index("row")
             .with_columns(pl.col("part").str.split(","))
             .explode("part", empty_as_null=True)
         )
+        before = pl.when(parts["part"].str.starts_with(_COLON_MARK)).then(pl.lit(" : ")).otherwise(pl.lit(", "))
+        made = self._parts(parts["part"].str.strip_chars_start(_COLON_MARK), with_ports)
         joined = (
-            parts.with_columns(self._parts(parts["part"], with_ports).alias("part"))
+            parts.with_columns((before + made).alias("part"))
             .group_by("row", maintain_order=True)
-            .agg(pl.col("part").drop_nulls().str.join(", "))
+            .agg(pl.col("part").drop_nulls().str.join("").str.replace("^(?:, | : )", ""))
             .select(pl.when(pl.col("part") != "").then("part"))
             .to_series()
         )
@@ -103,12 +112,13 @@ class Anonymiser(msgspec.Struct, frozen=True):
         is_v6 = pl.col("v4").is_null() & pl.col("tail").is_null()
         parts = parts.with_columns(v6=pl.when(is_v6).then("digits"))
         v4, v6 = self._known(parts["v4"], self._ipv4), self._known(parts["v6"], self._ipv6)
-        if not with_ports or parts["port"].null_count() == values.len():
+        if not with_ports:
             return pl.select(pl.coalesce(v4, v6).alias(values.name)).to_series()
-        made = pl.DataFrame([v4.alias("v4"), v6.alias("v6"), parts["port"]])
+        word = parts.select(pl.when(part.str.contains(_WORD)).then("part").alias("word")).to_series()
+        made = pl.DataFrame([v4.alias("v4"), v6.alias("v6"), parts["port"], word])
         bracketed = pl.col("v6") if self.key is not None else "[" + pl.col("v6") + "]"
         v4_port, v6_port = (each + ":" + pl.col("port") for each in (pl.col("v4"), bracketed))
-        return made.select(pl.coalesce(v4_port, v6_port, "v4", "v6").alias(values.name)).to_series()
+        return made.select(pl.coalesce(v4_port, v6_port, "v4", "v6", "word").alias(values.name)).to_series()
 
     def _known(self, column: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
         known = column.is_not_null()

@@ -38,7 +38,7 @@ _ADDRESS = (
     r"\s*\[?(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]?"
     r"(?::[0-9]{1,5})?\s*"
 )
-_ADDRESSES = f"{_ADDRESS}(?:,{_ADDRESS})*"
+_ADDRESSES = rf"{_ADDRESS}(?:(?:,|\s:\s){_ADDRESS})*"
 _WHOLE_ADDRESS = f"^{_ADDRESSES}$"
 #: An object or an array with such a text in it.
 _OBJECT_WITH_ADDRESS = rf'^\s*[\[{{].*"{_ADDRESSES}"'

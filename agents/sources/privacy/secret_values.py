@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from elf.agents.language.paths import steps_of
 from elf.agents.sources.privacy.marks import marks_held
 
 #: Stands for a text that was there.
@@ -28,11 +29,27 @@ SECRET_KEYS = (
 )
 #: Columns called just so stay: sessions are what people count, and the others say as well how a login went.
 _NO_SECRETS = frozenset(("auth", "pass", "pin", "sig", "session", "sessionid", "session_id", "sid"))
+#: Keys that end so have secrets whatever stands before: `userPassword`, `apitoken`, and so has all that is in them.
+_ENDINGS = (
+    *("token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey"),
+    *("credential", "credentials", "signature", "authorization"),
+)
 _MARKS = b'=%\\"@'
-_SCHEMES = ("basic ", "basic%20", "basic+", "bearer ", "bearer%20", "bearer+")
+_SCHEMES = ("basic ", "basic%20", "basic+", "bearer ", "bearer%20", "bearer+", "authorization:", "authorization :")
 _PERCENT = "%(?:25)*"
-_BEGIN = rf"(?:^|[?&;#\s\"]|{_PERCENT}(?:3f|26|23|3b)|\\+u0026|\\+u003f|\\+[nrt])"
-_EQUALS = rf"(?:=|{_PERCENT}3d|\\+u003d)"
+#: As JSON and nginx write characters that would end a text, in a text in a text.
+_ESCAPE = r"(?:\\+(?:x5c|u005c)*)+"
+_NUMBER = rf"{_ESCAPE}(?:u00|x)"
+_QUOTE = rf'{_ESCAPE}(?:"|x22|u0022)'
+_BEGIN = rf"(?:^|[?&;#,:/|+(){{<>=\s\"'\[]|{_PERCENT}[0-9a-f]{{2}}|{_NUMBER}[0-9a-f]{{2}}|{_ESCAPE}[nrt])"
+_SPACE = rf"(?:\s|\+|{_PERCENT}20)"
+_EQUALS = rf"(?:=|[\s+]=[\s+]?|{_SPACE}?{_PERCENT}3d|[\s+]?{_NUMBER}3d[\s+]?)"
+_OPEN, _CLOSE = rf"(?:\[|{_PERCENT}5b)", rf"(?:\]|{_PERCENT}5d)"
+#: Letters, digits and what else a key may have, percent-encoded; not what ends one.
+_ENCODED = rf"{_PERCENT}(?:2[de]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[bdf])"
+_PERCENT_QUOTE = rf"(?:{_PERCENT}5c)*{_PERCENT}22"
+#: A text in quotes, or what may stand in a URL.
+_VALUE = rf"""(?:{_QUOTE}.*$|"(?:[^"\\]|\\.)*"?|'[^'&#]*'?|[^&#\s"']+[^&#\s"]*)"""
 
 
 class _Secret(NamedTuple):
@@ -67,12 +84,19 @@ class Secrets:
 
     def __init__(self, keys: Sequence[str], kept: frozenset[str] = frozenset()) -> None:
         self._patterns = _patterns(keys) if keys else []
-        self._name = re.compile(rf"(?:[^ ]*[_.\-\[\]'])?(?:{_words(keys)})['\]]*") if keys else None
-        self._kept = kept | _NO_SECRETS
+        self._name = re.compile(rf"[^ ]*(?:{_words(_ENDINGS)})|(?:[^ ]*[_.-])?(?:{_words(keys)})") if keys else None
+        self._kept = kept
 
     def names(self, column: str) -> bool:
         """Tell whether a column, in lower case, is called as secrets are: `password`, `http_x_api_key`."""
-        return self._name is not None and column not in self._kept and self._name.fullmatch(column) is not None
+        if self._name is None or column in self._kept:
+            return False
+        # What is in an array, or an object, that is called so is as secret: `password[0]`, `credentials.user`.
+        steps = [step for step in steps_of(column) if isinstance(step, str)] or [column]
+        if any(step.endswith(_ENDINGS) for step in steps):
+            return True
+        is_alone = len(steps) == 1 and steps[0] in _NO_SECRETS
+        return not is_alone and self._name.fullmatch(steps[-1]) is not None
 
     def masked(self, texts: pl.Series, *, may_authorize: bool = True) -> pl.Series:
         """Mask the secrets in texts; the very same column if there are none.
@@ -83,7 +107,8 @@ class Secrets:
         """
         if not self.has(texts, may_authorize=may_authorize):
             return texts
-        for each in self._patterns:
+        # Whatever other texts the column has, what becomes of one is the same.
+        for each in self._patterns if may_authorize else [each for each in self._patterns if each.marks]:
             texts = texts.str.replace_all(each.pattern, each.instead)
         return texts
 
@@ -101,22 +126,36 @@ class Secrets:
 
 def _patterns(keys: Sequence[str]) -> list[_Secret]:
     """Return the patterns of secrets: as URLs have them, with a `=`; as objects do, with a `:`; by themselves."""
-    before = rf"(?:[a-z0-9_.\-\[\]%]*(?:[_.\-\[]|{_PERCENT}5b))?"
-    key = rf"{before}(?:{_words(keys)})(?:\]|{_PERCENT}5d)?"
+    parted = rf"(?:(?:[a-z0-9_.\-\[\]]|{_ENCODED})*(?:[_.\-\[]|{_PERCENT}5b))?"
+    behind = rf"(?:{_CLOSE}(?:{_OPEN}[a-z0-9_.-]*{_CLOSE})*|(?:{_OPEN}[a-z0-9_.-]*{_CLOSE})+)?"
+    key = rf"(?:(?:[a-z0-9_.\-\[\]]|{_ENCODED})*(?:{_words(_ENDINGS)})|{parted}(?:{_words(keys)})){behind}"
     # Letters that need no percent-encoding are encoded by who wants to pass by patterns.
-    encoded = rf"[a-z0-9_.\-\[\]]*(?:{'|'.join(map(_encoded, sorted(set(keys), key=len, reverse=True)))})"
+    encoded = rf"(?:(?:[a-z0-9_.\-\[\]]|{_ENCODED})*(?:{_encoded(_ENDINGS)})|{parted}(?:{_encoded(keys)})){behind}"
     text, scalar = r'"(?:[^"\\]|\\.)*(?:"|$)', r"[-0-9tf][^\s,}\]]*"
+    # Of an address in a URL's front: what ends its name and password, percent-encoded or not, is no part of them.
+    part = rf"(?:[^/\s@:\"?#%&]|{_PERCENT}(?:[01457-9a-f][0-9a-f]|2[0-246-9a-e]|3[0-9b-e]|6[0-9a-f]))"
+    slashes = rf"(?://|{_PERCENT}2f{_PERCENT}2f|{_ESCAPE}/{_ESCAPE}/)"
     return [
-        _Secret(rf"(?i)({_BEGIN}{key}{_EQUALS})[^&#\s\"]+", "${1}" + MASK, b"=%\\"),
-        _Secret(rf"(?i)({_BEGIN}{encoded}{_EQUALS})[^&#\s\"]+", "${1}" + MASK, b"%", rf"{_PERCENT}(?:[4-7]|2[dD])"),
+        _Secret(rf"(?is)({_BEGIN}{key}{_EQUALS}){_VALUE}", "${1}" + MASK, b"=%\\"),
+        _Secret(rf"(?is)({_BEGIN}{encoded}{_EQUALS}){_VALUE}", "${1}" + MASK, b"%", rf"{_PERCENT}(?:[4-7]|2[dD])"),
         # What an authorization server gives for a token; shorter ones are countries, languages and states.
         _Secret(rf"(?i)({_BEGIN}code{_EQUALS})[^&#\s\"]{{6,}}", "${1}" + MASK, b"=%\\", r"(?i)code[=%\\]"),
         _Secret(rf'(?is)("{key}"\s*:\s*)(?:{text}|{scalar})', f'${{1}}"{MASK}"', b'"'),
         _Secret(rf'(?is)("{key}"\s*:\s*)[\[{{].*$', f'${{1}}"{MASK}"', b'"'),
-        _Secret(rf'(?is)(\\+"{key}\\+"\s*:\s*)[^\s,n}}\]].*$', "${1}" + MASK, b"\\"),
+        _Secret(rf"(?is)({_QUOTE}{key}{_QUOTE}\s*:\s*)[^\s,n}}\]].*$", "${1}" + MASK, b"\\"),
+        _Secret(
+            rf"(?i)({_PERCENT_QUOTE}{encoded}{_PERCENT_QUOTE}{_SPACE}*(?::|{_PERCENT}3a))[^&#\s\"]+",
+            "${1}" + MASK,
+            b"%",
+            f"{_PERCENT}22",
+        ),
         # A user's password before a host, and what the header Authorization has.
-        _Secret(rf"((?://|{_PERCENT}2[fF]{_PERCENT}2[fF])[^/\s@:\"?#]*:)[^/\s@\"]+@", "${1}" + MASK + "@", b"@"),
+        _Secret(rf"(?i)({slashes}{part}*:)[^/\s@\"]+@", "${1}" + MASK + "@", b"@"),
+        _Secret(
+            rf"(?i)({slashes}{part}*{_PERCENT}3a){part}+({_PERCENT}40)", "${1}" + MASK + "${2}", b"%", "%(?:25)*40"
+        ),
         _Secret(r"(?i)(\b(?:basic|bearer)(?:\s|%20|\+)+)[a-z0-9+/=._~%-]{8,}", "${1}" + MASK, b""),
+        _Secret(r"(?i)(authorization\s?:\s*(?:(?:basic|bearer)\s+)?)[^\s*][^\r\n]*", "${1}" + MASK, b""),
     ]
 
 
@@ -124,8 +163,12 @@ def _words(keys: Sequence[str] | set[str]) -> str:
     return "|".join(re.escape(key.lower()) for key in sorted(set(keys), key=len, reverse=True))
 
 
-def _encoded(key: str) -> str:
-    """Return the pattern of a key some letters of which may be percent-encoded."""
+def _encoded(keys: Sequence[str]) -> str:
+    """Return the pattern of keys some letters of which may be percent-encoded."""
+    return "|".join(map(_letters, sorted(set(keys), key=len, reverse=True)))
+
+
+def _letters(key: str) -> str:
     return "".join(rf"(?:{re.escape(letter)}|{_PERCENT}{_hex(letter)})" for letter in key.lower())
 
 

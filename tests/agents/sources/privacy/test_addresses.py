@@ -142,3 +142,39 @@ def test_an_ipv4_address_is_one_whatever_it_wears(key: bytes | None, address: in
 def test_ipv6_addresses_stay_what_they_are() -> None:
     values = pl.Series(["::1", "::", "2001:db8::1.2.3.4", "::ffff:1:2:3", "2003:1:2:3::"])
     assert Anonymiser().column(values).to_list() == ["::", "::", None, "::", "2003:1:2::"]
+
+
+@pytest.mark.parametrize(
+    ("value", "servers", "clients"),
+    [
+        (
+            "10.0.0.1:80, 10.0.0.2:80 : 10.0.0.3:80",
+            "10.0.0.0:80, 10.0.0.0:80 : 10.0.0.0:80",
+            "10.0.0.0, 10.0.0.0 : 10.0.0.0",
+        ),
+        ("[2001:db8::7]:80 : 192.0.2.7:80", "[2001:db8::]:80 : 192.0.2.0:80", "2001:db8:: : 192.0.2.0"),
+        ("backend, unknown.host : 192.0.2.7", "backend : 192.0.2.0", "192.0.2.0"),
+        ("lambda", "lambda", None),
+        ("backend-name", "backend-name", None),
+        ("unix:/run/a.sock", None, None),
+        ("web1.example", None, None),
+        ("web1", None, None),
+        (" : ", None, None),
+    ],
+)
+def test_lists_of_servers_keep_their_colons_and_words_that_name_no_host(
+    value: str, servers: str | None, clients: str | None
+) -> None:
+    column = pl.Series("upstream_addr", [value, "10.0.0.9:1"])
+    assert Anonymiser().column(column, with_ports=True)[0] == servers
+    assert Anonymiser().column(column)[0] == clients
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(v4, st.sampled_from([",", ", ", " : "])), min_size=1, max_size=6))
+def test_a_list_of_servers_is_as_long_as_before(drawn: list[tuple[ipaddress.IPv4Address, str]]) -> None:
+    text = "".join(f"{address}{between}" for address, between in drawn[:-1]) + str(drawn[-1][0])
+    wanted = "".join(
+        network(address, 24) + (" : " if ":" in between else ", ") for address, between in drawn[:-1]
+    ) + network(drawn[-1][0], 24)
+    assert Anonymiser().column(pl.Series("a", [text])).to_list() == [wanted]
