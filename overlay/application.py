@@ -68,6 +68,7 @@ class Application:
         settings: OverlaySettings,
         rng: random.Random,
         root: Contact | None,
+        *,
         admits: Callable[[Record], bool] | None = None,
         trust: Trust | None = None,
     ) -> None:

@@ -403,7 +403,7 @@ class OverlayNode:
         if (application := self._apps.get(app)) is None:
             admits = functools.partial(self._border.admits, app)
             application = Application(
-                app, self.contact, self._bounded, self.settings, self._rng, root, admits, self._trust
+                app, self.contact, self._bounded, self.settings, self._rng, root, admits=admits, trust=self._trust
             )
             self._apps[app] = application
         return application

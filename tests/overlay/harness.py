@@ -88,7 +88,7 @@ class Machine:
         settings = OverlaySettings(
             agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100, fan_in_max=world.fan_in_max
         )
-        self.app = Application(APP, self.contact, self.view, settings, world.rng, None, self.trust())
+        self.app = Application(APP, self.contact, self.view, settings, world.rng, None, trust=self.trust())
         state = self.store.state if self.index == world.root else None
         root = world.machines[world.root].contact if world.root is not None else None
         self.run(self.app.join(self.index in world.members, root, world.now_ms, state=state))

@@ -29,7 +29,7 @@ async def client_of(agent: Agent, **options: Any) -> AsyncIterator[AsyncClient]:
     await runner.setup()
     try:
         async with AsyncClient(URL, **options) as client:
-            session = client._attempts._session
+            session = client._attempts._sessions._by_port
             assert session.connector is not None
             await session.connector.close()
             session._connector = _Connector(runner)

@@ -36,7 +36,7 @@ class ModelMachine(MovingMachine):
         settings = OverlaySettings(
             agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100, fan_in_max=world.fan_in_max
         )
-        self.app = Application(APP, self.contact, self.view, settings, world.rng, None, self.trust())
+        self.app = Application(APP, self.contact, self.view, settings, world.rng, None, trust=self.trust())
         self.enter()
 
     def enter(self) -> None:
