@@ -282,7 +282,17 @@ class AsyncClient:
 
     async def _order(self, name: str, what: What, **other: Any) -> dict[str, str]:
         """Return the header that goes with a change of a job of this creator; arguments as of `CreatorKey.change`."""
-        return {} if self._key is None else self._key.change(what, await self.job(name), **other)
+        return {} if self._key is None else self._key.change(what, await self._known(name), **other)
+
+    async def _known(self, name: str) -> dict[str, Any]:
+        """Return what agents tell of a job, or of the parts that are left of it; nothing if there is none."""
+        with contextlib.suppress(UnknownJobError):
+            return await self.job(name)
+        end_s = self._attempts.end_s()
+        rows = (await self._attempts.ask("GET", "/v1/jobs", dict[str, Any], end_s=end_s))["jobs"]
+        creator, bare = split_name(name)
+        wanted = (creator or self._own_creator(), bare)
+        return next((row for row in rows if (row["creator"], row["name"]) == wanted), {})
 
     async def stop(self, name: str, keep: str | None = None) -> Stop:
         """Stop a job on all agents; `resume` takes it up again, with its windows.
@@ -296,7 +306,7 @@ class AsyncClient:
             JobError: it can only be stopped for good.
         """
         parameters = {} if keep is None else {"keep": keep}
-        order = {} if self._key is None else self._key.stop(await self.job(name), keep)
+        order = {} if self._key is None else self._key.stop(await self._known(name), keep)
         stopped = await self._ask("DELETE", name, "", Stop, params=parameters, headers=order)
         if stopped.ends_ms is None:
             self._creators.pop(name, None)

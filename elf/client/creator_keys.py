@@ -74,9 +74,10 @@ class CreatorKey:
         from elf.agents.language.durations import parse_duration_ms
         from elf.agents.wire.changes import KEEP_MS
 
-        availability = described.get("options", {}).get("availability", "exact")
+        # Parts that are left of a job have no options told, and end for good.
+        availability = described.get("options", {}).get("availability", "")
         keep_ms = KEEP_MS if availability == "exact" else 0
-        if keep is not None:
+        if keep is not None and availability:
             # What is no length of time the agent refuses with its own words.
             with contextlib.suppress(ValueError):
                 keep_ms = 0 if re.fullmatch(r"0+ ?[a-z]*", keep) else parse_duration_ms(keep)

@@ -71,6 +71,8 @@ class FakeService:
         self.keys: list[str | None] = []
         self.loaded: list[Loaded] = []
         self.wanted: list[Wanted] = []
+        #: Those that jobs were stopped with.
+        self.orders: list[Order | None] = []
         self.purged: list[tuple[str, Order]] = []
         #: Why an agent has not purged what was to be.
         self.unpurged = ""
@@ -140,6 +142,7 @@ class FakeService:
             raise JobError(f"this agent keeps no copy of {creator}/{name}")
 
     async def stop(self, creator: str, name: str, keep_ms: int | None = None, order: Order | None = None) -> Json:
+        self.orders.append(order)
         job = self._find(creator, name)
         told = {"creator": creator, "name": name}
         if keep_ms == 0:

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.errors import JobError
+from elf.agents.errors import JobError, UnknownJobError
 from elf.agents.jobs.definition import Definition, changed_options, load_definition
 from elf.agents.jobs.orders import ORDER_HEADER, Order, digest_of
+from elf.client import Client
 from elf.client.creator_keys import CreatorKey, read_creator_key
 from elf.client.results import Version
 from tests.agents.owned import MINE, THEIRS
+from tests.elf.fake_agent import Agent
 
 TEXT = 'name = "top"\nquery = "SELECT product, count(*) AS n FROM clicks GROUP BY product"\n[options]\ntrees = 2\n'
 DEFINITION = replace(load_definition(TEXT, creator="shop"), columns={"product": "STRING"}, version=3)
@@ -126,3 +128,25 @@ def test_a_stop_says_for_how_long() -> None:
 def test_a_purge_is_signed_for_what_it_purges() -> None:
     order = order_of(CreatorKey(THEIRS).purge("job/shop/top"))
     assert (order.what, order.job, order.publication) == ("purge", "job/shop/top", "")
+
+
+def test_what_is_left_of_a_job_ends_by_an_order(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.key"
+    file.write_text(MINE.hex())
+    file.chmod(0o600)
+    agent.service.published["shop", "top"] |= {"owner": "key", "publication": "p1", "ordered_ms": 7}
+
+    async def unknown(creator: str, name: str) -> Any:
+        raise UnknownJobError(name)
+
+    monkeypatch.setattr(agent.service, "job", unknown)
+    with Client(agent.url, creator_key=file) as client:
+        client.stop("shop/top")
+        client.stop("shop/top", "0s")
+        with pytest.raises(UnknownJobError):
+            client.stop("shop/none")
+    first, second, none = agent.service.orders
+    assert none is None
+    for order in (first, second):
+        assert order is not None
+        assert (order.what, order.publication, order.is_signed) == ("end", "p1", True)
