@@ -17,6 +17,7 @@ from elf.agents.errors import BadRequestError, JobError, NotCreatorError, Unavai
 from elf.agents.http.few import few
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
+from elf.agents.intake.push_keys import PushKey
 from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.jobs.orders import Order
 from elf.agents.jobs.parts import Part
@@ -267,7 +268,7 @@ class Service:
             )
         return sorted(found, key=lambda row: (not row["is_self"], row["name"]))
 
-    async def ingest(self, source: str, ndjson: bytes, key: str | None = None) -> Appended:
+    async def ingest(self, source: str, ndjson: bytes, key: PushKey | None = None) -> Appended:
         """Take whole lines for a source, once for a key; return how many, only after they are safe on disk (fsync).
 
         Raises:

@@ -21,6 +21,7 @@ from elf.agents.http.audit import AUDIT, CHANGE, SUBJECT
 from elf.agents.http.bodies import UNREADABLE, lines_of_json, read_body, require_type
 from elf.agents.http.guard import IS_TRUSTED
 from elf.agents.http.stream import send_results
+from elf.agents.intake.push_keys import PushKey
 from elf.agents.jobs.orders import ORDER_HEADER, Order
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.master.window_texts import parse_window
@@ -41,6 +42,8 @@ AUDIT_DEFAULT, AUDIT_MAX = 100, 10_000
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
+_SERIAL = re.compile(r"[0-9]{1,18}")
+_UNKNOWN = "without an Idempotency-Key this push counts again if it is sent again"
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
 
 
@@ -227,14 +230,15 @@ async def show_audit(request: web.Request) -> web.Response:
 async def ingest(request: web.Request) -> web.Response:
     """POST /v1/ingest/{source}."""
     require_type(request, *_NDJSON_TYPES)
-    key = _idempotency_key(request)
+    key = _push_key(request)
     body = await read_body(request)
     if request.content_type == "application/json":
         body = await asyncio.to_thread(lines_of_json, body)
     if not body.strip():
         return _json({"accepted": 0, "duplicate": False})
     appended = await _service(request).ingest(request.match_info["source"], body, key)
-    return _json({"accepted": appended.lines, "duplicate": appended.duplicate})
+    told: Json = {"accepted": appended.lines, "duplicate": appended.duplicate}
+    return _json(told if key is not None else told | {"note": _UNKNOWN})
 
 
 async def show_health(request: web.Request) -> web.Response:
@@ -299,14 +303,21 @@ def _order(request: web.Request) -> Order | None:
         raise BadRequestError(f"{ORDER_HEADER} is no order of a creator: {error}") from None
 
 
-def _idempotency_key(request: web.Request) -> str | None:
+def _push_key(request: web.Request) -> PushKey | None:
     """Return what a push is known by when it is sent again; None: a retry of it may count twice."""
-    key = request.headers.get("Idempotency-Key")
+    key, serial = request.headers.get("Idempotency-Key"), request.headers.get("Push-Serial")
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
         raise BadRequestError(
             f"Idempotency-Key {key[:100]!r} is not possible: use 1 to 128 visible ASCII characters, such as a UUID"
         )
-    return key
+    if serial is None:
+        return None if key is None else PushKey(key)
+    if key is None or not _SERIAL.fullmatch(serial):
+        wrong = f"Push-Serial {serial[:100]!r} is not possible" if key is not None else "Push-Serial has no client"
+        raise BadRequestError(
+            f"{wrong}: send a number from 0 on that rises with each push, and the client's name as Idempotency-Key"
+        )
+    return PushKey(key, int(serial))
 
 
 def _limit(request: web.Request) -> int | None:

@@ -18,6 +18,7 @@ from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.intake.pace import Pace
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.push import Appended, PushLog
+from elf.agents.intake.push_keys import PushKey
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.state import SourceState
 from elf.agents.worker.worker import Worker
@@ -128,7 +129,7 @@ class Intake:
             self._wake.set()
             await asyncio.wrap_future(done)
 
-    async def ingest(self, ndjson: bytes, key: str | None = None) -> Appended:
+    async def ingest(self, ndjson: bytes, key: PushKey | None = None) -> Appended:
         """Append pushed lines durably, once for a key, the last one whole with or without its newline.
 
         Raises:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from elf.agents.archive.disk import open_log, sync_folders, write_all
 from elf.agents.errors import ConfigError, KeyReusedError, UnavailableError
-from elf.agents.intake.push_keys import PushKeys, digest
+from elf.agents.intake.push_keys import PushKey, PushKeys, digest
 from elf.agents.sources.files import readers
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.store.quarantine import name_aside
@@ -124,8 +124,10 @@ class PushLog:
             if _inode_of(os.stat(self.path, follow_symlinks=False)) == inode:
                 self._set_aside(why)
 
-    def append(self, ndjson: bytes, key: str | None = None) -> Appended:
+    def append(self, ndjson: bytes, key: PushKey | None = None) -> Appended:
         """Append lines, once for a key, and return once they are on disk; the last one ends with the push.
+
+        Of a client that numbers its pushes one with a number that it has come to, or passed, is there already.
 
         Raises:
             KeyReusedError: the key is remembered with other lines.
@@ -140,20 +142,21 @@ class PushLog:
                     known = None if key is None else self._keys.find(key)
                     if known is None:
                         self._append(ndjson, key, count)
-                    elif known.body != digest(ndjson):
-                        raise KeyReusedError(
-                            f"Idempotency-Key {key!r} was sent with other lines before; each push needs its own"
-                        )
+                    elif key is not None and known.serial == key.serial and known.body != digest(ndjson):
+                        what = f"Idempotency-Key {key.text!r}"
+                        what += "" if key.serial is None else f" with Push-Serial {key.serial}"
+                        raise KeyReusedError(f"{what} was sent with other lines before; each push needs its own")
                     mine = self._appended
                 self._settle(mine)
                 # Whom it repeats may just have been refused: then it is the first.
                 if known is None or key is None or self._remembers(key):
-                    return Appended(count if known is None else known.lines, known is not None)
+                    is_passed = known is not None and key is not None and known.serial != key.serial
+                    return Appended(count if known is None or is_passed else known.lines, known is not None)
         except OSError as error:
             why = f"the spool cannot be written: {error.strerror or error}"
             raise UnavailableError(why, retry_after_s=UNWRITABLE_S) from None
 
-    def _append(self, ndjson: bytes, key: str | None, count: int) -> None:
+    def _append(self, ndjson: bytes, key: PushKey | None, count: int) -> None:
         """Write a push and what is remembered of it, or neither."""
         if self._bytes > UNREAD_BYTES_MAX:
             why = "the source is behind by more than its spool may hold; come again later"
@@ -168,7 +171,7 @@ class PushLog:
                 raise
         self._appended += 1
 
-    def _remembers(self, key: str) -> bool:
+    def _remembers(self, key: PushKey) -> bool:
         with self._lock:
             return self._keys.find(key) is not None
 

@@ -13,6 +13,7 @@ import logging
 import os
 import pathlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,23 @@ KEYS_MAX = 100_000
 _STALE_MAX = 2 * KEYS_MAX
 
 
+class PushKey(NamedTuple):
+    """What a push is known by when it is sent again.
+
+    Attributes:
+        text: the key of one push, or the name of a client that numbers its pushes and sends one after the other.
+        serial: the number, which rises; None: the key is of one push.
+    """
+
+    text: str
+    serial: int | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """The key's hash; a client is not mistaken for a push."""
+        return digest(("" if self.serial is None else "serial ").encode() + self.text.encode())
+
+
 class Pushed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A push that is remembered.
 
@@ -38,6 +56,7 @@ class Pushed(msgspec.Struct, frozen=True, gc=False, array_like=True):
         end: bytes of the spool with it, as long as it may not be durable; else 0.
         durable: bytes of the spool that were durable before it.
         at_ms: when it came.
+        serial: its number among those of the client that the key is, which pushes one after the other; else None.
     """
 
     key: bytes
@@ -46,6 +65,7 @@ class Pushed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     end: int
     durable: int
     at_ms: int
+    serial: int | None = None
 
 
 class _Spool(msgspec.Struct, frozen=True, array_like=True, tag="spool"):
@@ -75,8 +95,10 @@ class PushKeys:
     def __init__(self, path: pathlib.Path, now_ms: Callable[[], int]) -> None:
         self._path = path
         self._now_ms = now_ms
-        #: By hash of the key, oldest first.
+        #: By hash of the key, oldest first; of a client that numbers its pushes, the last one.
         self._known: dict[bytes, Pushed] = {}
+        #: Of such clients, those before the last one as far back as it may be taken back.
+        self._earlier: dict[bytes, list[Pushed]] = {}
         #: Inode of the spool; None: from before there was a journal.
         self.spool: int | None = None
         #: Inodes of spools before it that went because all of them was read, the newest last.
@@ -98,24 +120,27 @@ class PushKeys:
             self._forget_beyond(max(spool_bytes, durable))
             self.begin(self.spool)
 
-    def find(self, key: str) -> Pushed | None:
-        """Return the push with a key, if it is remembered."""
-        pushed = self._known.get(digest(key.encode()))
-        return pushed if pushed is not None and pushed.at_ms > self._now_ms() - REMEMBER_MS else None
+    def find(self, key: PushKey) -> Pushed | None:
+        """Return the push with a key, or the last one of a client that has come to its number, if it is remembered."""
+        pushed = self._known.get(key.digest)
+        if pushed is None or pushed.at_ms <= self._now_ms() - REMEMBER_MS:
+            return None
+        is_new = key.serial is not None and pushed.serial is not None and key.serial > pushed.serial
+        return None if is_new else pushed
 
-    def add(self, key: str, lines: bytes, count: int, *, durable: int, end: int) -> None:
+    def add(self, key: PushKey, lines: bytes, count: int, *, durable: int, end: int) -> None:
         """Remember a push; durable once `unsynced` is synced.
 
         Raises:
             OSError: it cannot be written; it is not remembered then.
         """
-        pushed = Pushed(digest(key.encode()), digest(lines), count, end, durable, self._now_ms())
+        pushed = Pushed(key.digest, digest(lines), count, end, durable, self._now_ms(), key.serial)
         self._write(_line_of(_Key(pushed)))
-        self._known.pop(pushed.key, None)
-        self._known[pushed.key] = pushed
+        self._remember(pushed)
         self._lines += 1
         for oldest in self._outdated():
             del self._known[oldest]
+            self._earlier.pop(oldest, None)
 
     def unsynced(self) -> tuple[int, int] | None:
         """Return a descriptor, which the caller closes, and how many bytes of it are to be synced; None if all are."""
@@ -132,8 +157,22 @@ class PushKeys:
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, self._bytes)
 
+    def _remember(self, pushed: Pushed) -> None:
+        before = self._known.pop(pushed.key, None)
+        self._known[pushed.key] = pushed
+        if before is None or pushed.serial is None:
+            return
+        earlier = [*self._earlier.get(pushed.key, ()), before]
+        # One that is durable is not taken back, so none before it is asked for.
+        settled = max((at for at, each in enumerate(earlier) if each.end <= pushed.durable), default=0)
+        self._earlier[pushed.key] = earlier[settled:]
+
     def _forget_beyond(self, end: int) -> None:
-        self._known = {key: pushed for key, pushed in self._known.items() if pushed.end <= end}
+        for key in [key for key, pushed in self._known.items() if pushed.end > end]:
+            left = [each for each in self._earlier.pop(key, ()) if each.end <= end]
+            del self._known[key]
+            if left:
+                self._known[key] = left[-1]
 
     def begin(self, inode: int | None, read: int | None = None) -> None:
         """Note that the spool is a new file, and that what was remembered of the one before is durable.
@@ -161,6 +200,7 @@ class PushKeys:
         os.close(self._descriptor)
         self._descriptor = descriptor
         self._known = {pushed.key: pushed for pushed in known}
+        self._earlier = {}
         self._lines = len(known)
         self._bytes = self._durable_bytes = os.fstat(descriptor).st_size
         self.spool = inode
@@ -203,8 +243,7 @@ class PushKeys:
                     self.spool = entry.inode
                     self.read = entry.read
                 case _Key():
-                    self._known.pop(entry.pushed.key, None)
-                    self._known[entry.pushed.key] = entry.pushed
+                    self._remember(entry.pushed)
         if damaged:
             log.warning("%s: %d pushes are not remembered, their lines are damaged", self._path, damaged)
 

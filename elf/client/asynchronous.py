@@ -21,7 +21,7 @@ from urllib.parse import quote
 import msgspec
 
 from elf.agent_url import DEFAULT_URL, TIMEOUT_S, check_timeout, urls_of
-from elf.agents.errors import JobError, UnknownAgentError, UnknownJobError
+from elf.agents.errors import BadRequestError, JobError, UnknownAgentError, UnknownJobError
 from elf.agents.wire.result import Result, Window
 from elf.client.attempts import Attempts
 from elf.client.creator_keys import read_creator_key
@@ -390,7 +390,14 @@ class AsyncClient:
         media = "application/msgpack"
         await self._ask("POST", name, "/intervals", dict[str, Any], body=body, media=media, headers=order)
 
-    async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]], *, key: str | None = None) -> int:
+    async def ingest(
+        self,
+        source: str,
+        events: bytes | Iterable[Mapping[str, Any]],
+        *,
+        key: str | None = None,
+        serial: int | None = None,
+    ) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.
 
         They count once, however often they are sent: the agent knows them by a key, and remembers it for an hour.
@@ -400,12 +407,17 @@ class AsyncClient:
             events: NDJSON lines, or mappings that become such.
             key: what they are known by, up to 128 visible ASCII characters, for who sends them again after an error, or
                 a restart of his own; unless given, one is made up for this call and its tries.
+            serial: a number that rises with each push under this key, which is the name of whoever pushes, one after
+                the other, then: the agent remembers the last one, however many there are.
 
         Raises:
             UnavailableError: the agent is not there, or takes no more for now; or the connection broke, and nobody
                 knows whether it has them.
             KeyReusedError: other events were pushed under that key.
         """
+        if serial is not None and key is None:
+            raise BadRequestError("a serial is of whoever pushes: give key=, a name of his own")
+        numbered = {} if serial is None else {"Push-Serial": str(serial)}
         lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
         answer = await self._attempts.ask(
             "POST",
@@ -415,7 +427,7 @@ class AsyncClient:
             here=True,
             body=lines,
             media="application/x-ndjson",
-            headers={"Idempotency-Key": key or uuid.uuid4().hex},
+            headers={"Idempotency-Key": key or uuid.uuid4().hex, **numbered},
         )
         return answer.accepted
 

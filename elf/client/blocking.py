@@ -246,9 +246,16 @@ class Client:
         """Load intervals that were computed from the archives; see `AsyncClient.load`."""
         self._wait(lambda client: client.load(name, intervals))
 
-    def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]], *, key: str | None = None) -> int:
+    def ingest(
+        self,
+        source: str,
+        events: bytes | Iterable[Mapping[str, Any]],
+        *,
+        key: str | None = None,
+        serial: int | None = None,
+    ) -> int:
         """Push events to a source; see `AsyncClient.ingest`."""
-        return self._wait(lambda client: client.ingest(source, events, key=key))
+        return self._wait(lambda client: client.ingest(source, events, key=key, serial=serial))
 
     def _client(self) -> AsyncClient:
         """Return the asynchronous client, its thread started on first use; called with the lock held."""

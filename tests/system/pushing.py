@@ -33,10 +33,19 @@ _PATIENCE_S = 20.0
 
 
 class Pusher(threading.Thread):
-    """Pushes the events of a range, a batch at a time, each under a key of its own, until all were acknowledged."""
+    """Pushes the events of a range, a batch at a time, until all were acknowledged.
 
-    def __init__(self, agent: AgentProcess, events: range, batch: int, rng: random.Random) -> None:
-        super().__init__(daemon=True)
+    Args:
+        agent: whom to.
+        events: their numbers.
+        batch: how many at a time.
+        rng: draws keys, pauses, and how connections end.
+        numbers: pushes are numbered, under the name of this thread; else each has a key of its own.
+    """
+
+    def __init__(self, agent: AgentProcess, events: range, batch: int, rng: random.Random, *, numbers: bool) -> None:
+        super().__init__(daemon=True, name=f"pusher-{events.start}")
+        self._numbers = numbers
         self._agent, self._events, self._batch, self._rng = agent, events, batch, rng
         self.endings = Counter[str]()
         self.failure: BaseException | None = None
@@ -52,9 +61,11 @@ class Pusher(threading.Thread):
     def _push(self, events: range) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         lines = "".join(f'{{"ts":"{at}","i":{number}}}\n' for number in events).encode()
+        key = f"{events.start}-{self._rng.getrandbits(64):x}"
+        known = f"{self.name}\r\nPush-Serial: {events.start // self._batch}" if self._numbers else key
         head = (
             f"POST /v1/ingest/ev HTTP/1.1\r\nHost: {self._agent.api}\r\nContent-Type: application/x-ndjson\r\n"
-            f"Idempotency-Key: {events.start}-{self._rng.getrandbits(64):x}\r\nConnection: close\r\n"
+            f"Idempotency-Key: {known}\r\nConnection: close\r\n"
             f"Content-Length: {len(lines)}\r\n\r\n"
         )
         while (status := self._try(head.encode() + lines)) != 200:
@@ -102,8 +113,14 @@ def push_all(
         client.publish(text=JOB)
         each = -(-events // pushers)
         threads = [
-            Pusher(agent, range(first, min(first + each, events)), batch, random.Random(rng.getrandbits(64)))
-            for first in range(0, events, each)
+            Pusher(
+                agent,
+                range(first, min(first + each, events)),
+                batch,
+                random.Random(rng.getrandbits(64)),
+                numbers=number % 2 == 1,
+            )
+            for number, first in enumerate(range(0, events, each))
         ]
         for thread in threads:
             thread.start()

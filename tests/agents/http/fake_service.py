@@ -19,6 +19,7 @@ from elf.agents.errors import (
 )
 from elf.agents.http.agent_service import Loaded
 from elf.agents.intake.push import Appended
+from elf.agents.intake.push_keys import PushKey
 from elf.agents.jobs.explanation import explain_plan
 from elf.agents.jobs.orders import Order
 from elf.agents.publications.change import Wanted
@@ -68,7 +69,7 @@ class FakeService:
         self.result_of: dict[tuple[str, str], Json] = {}
         self.asked: list[tuple[str, str | None, int | None]] = []
         self.ingested: list[bytes] = []
-        self.keys: list[str | None] = []
+        self.keys: list[PushKey | None] = []
         self.loaded: list[Loaded] = []
         self.wanted: list[Wanted] = []
         #: Those that jobs were stopped with.
@@ -264,7 +265,7 @@ class FakeService:
         self.loaded.append(loaded)
         return {"first": loaded.first, "last": loaded.last, "edition": len(self.loaded)}
 
-    async def ingest(self, source: str, ndjson: bytes, key: str | None = None) -> Appended:
+    async def ingest(self, source: str, ndjson: bytes, key: PushKey | None = None) -> Appended:
         if source != "clicks":
             raise UnknownSourceError(source, ["clicks"])
         self.ingested.append(ndjson)

@@ -13,8 +13,10 @@ from aiohttp.test_utils import TestClient
 from elf.agents.errors import AgentRunningError
 from elf.agents.http.agent_service import Loaded
 from elf.agents.http.routes import ROUTES
+from elf.agents.intake.push_keys import PushKey
 from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
+COUNTS_AGAIN = "without an Idempotency-Key this push counts again if it is sent again"
 Client = TestClient[Any, Any]
 
 
@@ -188,10 +190,10 @@ async def test_every_route_of_the_api_refuses_parameters_that_it_does_not_know(
 async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> None:
     lines = b'{"a":1}\n{"a":2}'
     plain = await client.post("/v1/ingest/clicks", data=lines, headers={"Content-Type": "application/x-ndjson"})
-    assert await plain.json() == {"accepted": 2, "duplicate": False}
+    assert await plain.json() == {"accepted": 2, "duplicate": False, "note": COUNTS_AGAIN}
     headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
     packed = await client.post("/v1/ingest/clicks", data=gzip.compress(lines), headers=headers)
-    assert await packed.json() == {"accepted": 2, "duplicate": False}
+    assert await packed.json() == {"accepted": 2, "duplicate": False, "note": COUNTS_AGAIN}
     assert service.ingested == [lines] * 2
 
 
@@ -200,11 +202,27 @@ async def test_a_push_is_known_by_its_key(client: Client, service: FakeService) 
     for duplicate in (False, True):
         answer = await client.post("/v1/ingest/clicks", data=b"{}\n", headers=headers)
         assert await answer.json() == {"accepted": 1, "duplicate": duplicate}
-    assert service.keys == ["0b7e-1"] * 2
+    assert service.keys == [PushKey("0b7e-1")] * 2
     for key in ("", "a b", "\u00e9", "k" * 129):
         refused = await client.post("/v1/ingest/clicks", data=b"{}\n", headers={**headers, "Idempotency-Key": key})
         assert refused.status == 400
         assert "use 1 to 128 visible ASCII characters" in (await refused.json(content_type=None))["detail"]
+    assert len(service.ingested) == 2
+
+
+async def test_a_client_may_number_its_pushes(client: Client, service: FakeService) -> None:
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "shipper-1"}
+    for serial in ("0", "17"):
+        answer = await client.post("/v1/ingest/clicks", data=b"{}\n", headers={**headers, "Push-Serial": serial})
+        assert answer.status == 200
+    assert service.keys == [PushKey("shipper-1", 0), PushKey("shipper-1", 17)]
+    del headers["Idempotency-Key"]
+    alone = await client.post("/v1/ingest/clicks", data=b"{}\n", headers={**headers, "Push-Serial": "1"})
+    assert alone.status == 400 and "the client's name as Idempotency-Key" in await alone.text()
+    for serial in ("", "-1", "1.5", "x", "9" * 19):
+        told = {**headers, "Idempotency-Key": "a", "Push-Serial": serial}
+        refused = await client.post("/v1/ingest/clicks", data=b"{}\n", headers=told)
+        assert refused.status == 400 and "send a number from 0 on" in await refused.text()
     assert len(service.ingested) == 2
 
 
@@ -217,7 +235,7 @@ async def test_ingest_of_json_is_its_objects(client: Client, service: FakeServic
         answer = await client.post("/v1/ingest/clicks", data=body, headers={"Content-Type": "application/json"})
         assert (answer.status, await answer.json(), service.ingested[-1]) == (
             200,
-            {"accepted": accepted, "duplicate": False},
+            {"accepted": accepted, "duplicate": False, "note": COUNTS_AGAIN},
             lines,
         )
     empty = await client.post("/v1/ingest/clicks", data=b"[ ]", headers={"Content-Type": "application/json"})
@@ -226,7 +244,7 @@ async def test_ingest_of_json_is_its_objects(client: Client, service: FakeServic
     assert refused.status == 400 and "no JSON array of objects" in (await refused.json(content_type=None))["detail"]
     assert len(service.ingested) == 3
     lines = await client.post("/v1/ingest/clicks", data=b"[1]\n", headers={"Content-Type": "application/x-ndjson"})
-    assert await lines.json() == {"accepted": 1, "duplicate": False}, "lines are lines"
+    assert await lines.json() == {"accepted": 1, "duplicate": False, "note": COUNTS_AGAIN}, "lines are lines"
 
 
 async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, service: FakeService) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.push import PushLog
+from elf.agents.intake.push_keys import PushKey
 from elf.agents.intake.source_setup import look_after
 from elf.agents.sources.files.rotation import decode
 from elf.agents.sources.files.tail import Tail
@@ -132,10 +133,10 @@ def test_harm_while_the_agent_is_down(tmp_path: pathlib.Path, harm: Callable[[Sp
 
 def test_what_is_left_of_it_is_kept(tmp_path: pathlib.Path) -> None:
     spooled = Spooled(tmp_path)
-    spooled.push.append(text(0, 100), "a")
+    spooled.push.append(text(0, 100), PushKey("a"))
     spooled.read()
     os.truncate(spooled.path, 300)
-    assert spooled.push.append(text(0, 100), "a").duplicate, "it was read"
+    assert spooled.push.append(text(0, 100), PushKey("a")).duplicate, "it was read"
     spooled.push.append(text(100, 120))
     assert spooled.path.with_name("s.log.damaged-1").stat().st_size == 300
     spooled.stop()
@@ -161,13 +162,13 @@ def test_a_copy_of_a_spool_that_holds_what_was_read_is_read_on(tmp_path: pathlib
     spooled = Spooled(tmp_path)
     spooled.push.append(text(0, 10))
     spooled.read()
-    spooled.push.append(text(10, 20), "a")
+    spooled.push.append(text(10, 20), PushKey("a"))
     spooled.stop()
     copy = spooled.path.with_suffix(".copy")
     copy.write_bytes(spooled.path.read_bytes())
     copy.replace(spooled.path)
     spooled.start()
-    assert spooled.push.append(text(10, 20), "a").duplicate
+    assert spooled.push.append(text(10, 20), PushKey("a")).duplicate
     spooled.push.append(text(20, 30))
     spooled.read()
     assert (spooled.lines, spooled.gaps) == (numbered(0, 30), 0)
@@ -228,9 +229,9 @@ def test_a_push_that_cannot_be_remembered_leaves_nothing_in_the_new_spool(
     with monkeypatch.context() as patch:
         patch.setattr(spooled.push._keys, "add", fail)
         with pytest.raises(UnavailableError, match="No space"):
-            spooled.push.append(text(100, 120), "a")
+            spooled.push.append(text(100, 120), PushKey("a"))
     assert spooled.path.stat().st_size == 0
-    assert not spooled.push.append(text(100, 120), "a").duplicate
+    assert not spooled.push.append(text(100, 120), PushKey("a")).duplicate
     spooled.read()
     assert spooled.lines == numbered(0, 120)
     spooled.stop()

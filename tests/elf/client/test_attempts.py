@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 import elf
-from elf.agents.errors import ConfigError, JobConflictError, UnavailableError, UnknownJobError
+from elf.agents.errors import BadRequestError, ConfigError, JobConflictError, UnavailableError, UnknownJobError
 from elf.client.results import Intervals
 from tests.agents.http.fake_service import make_result
 from tests.elf.flaky_agent import Answer, FlakyAgent, away, hang_up, problem
@@ -261,3 +261,12 @@ def test_the_blocking_client_asks_again_too() -> None:
                 client.jobs()
             client.close()
     assert time.monotonic() - begun_s < 10
+
+
+async def test_pushes_may_be_numbered_by_whoever_has_a_name() -> None:
+    agent = FlakyAgent(last=answering({"accepted": 1}))
+    async with agent.up(), elf.connect(agent.url) as client:
+        with pytest.raises(BadRequestError, match="give key="):
+            await client.ingest("clicks", [{"a": 1}], serial=1)
+        assert not agent.asked
+        assert await client.ingest("clicks", [{"a": 1}], key="shipper-1", serial=1) == 1
