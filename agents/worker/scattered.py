@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from elf.agents.completeness.runs import RunsAfter, union
-from elf.agents.worker.paos import among, ascending, between
+from elf.agents.worker.paos import ascending, chosen
 from elf.cbt import INTERVAL, PaoSchema
 from elf.cbt.frames import joined
 
@@ -116,7 +116,8 @@ class Scattered:
         for frame in self._fresh:
             at = frame[INTERVAL].to_numpy()
             found.append(at[(at >= first) & (at <= last)])
-        return np.unique(np.concatenate(found)) if any(len(each) for each in found) else found[0]
+        found = [each for each in found if len(each)]
+        return np.unique(np.concatenate(found)) if found else self._at[:0]
 
     def all(self) -> pl.DataFrame:
         """Return all rows, ascending by interval; they stay. O(rows log rows) while there are any to be merged."""
@@ -129,12 +130,15 @@ class Scattered:
         O(rows taken + rows that have come since the table was made), and now and then O(table).
         """
         begin, end = map(int, np.searchsorted(self._at, [first, last + 1]))
-        parts = [between(frame, first, last) for frame in self._fresh]
-        parts = [part for part in parts if part.height]
+        parts, left = list[pl.DataFrame](), list[pl.DataFrame]()
+        for frame in self._fresh:
+            at = frame[INTERVAL].to_numpy()
+            inside = (at >= first) & (at <= last)
+            parts += [chosen(frame, inside)] if inside.any() else []
+            left += [chosen(frame, ~inside)] if not inside.all() else []
         if parts:
-            left = [frame.filter(~frame[INTERVAL].is_between(first, last)) for frame in self._fresh]
-            self._fresh = [frame for frame in left if frame.height]
-            self._fresh_rows = sum(frame.height for frame in self._fresh)
+            self._fresh = left
+            self._fresh_rows = sum(frame.height for frame in left)
             self._seen = -1
         taken = self.table[begin:end]
         if begin < end:
@@ -154,7 +158,7 @@ class Scattered:
     def keep(self, intervals: Ints) -> None:
         """Forget all other intervals. O(rows)."""
         self.settle()
-        self._renew(self.table.filter(among(self.table, intervals)))
+        self._renew(chosen(self.table, np.isin(self._at, intervals)))
 
     def grown(self, rows: int) -> list[int]:
         """Return the intervals that have more rows than that in the table."""

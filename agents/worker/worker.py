@@ -23,7 +23,7 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
 from elf.agents.sources.counters import Mistyped
 from elf.agents.worker.open_intervals import OpenIntervals
-from elf.agents.worker.paos import Paos, decode_open, encode_open, extent, has_tables
+from elf.agents.worker.paos import SCATTERED, Paos, decode_open, encode_open, extent, has_tables
 from elf.agents.worker.payload import Notes, unpack
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
@@ -325,6 +325,8 @@ class Worker:
         throughs = {*self.open.between(floor + 1, closed - 1), closed}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
+        if len(throughs) > SCATTERED:
+            self.open.settle()
         snapshots = []
         for through in sorted(throughs):
             snapshots.append(self._seal_one(floor, through, readouts, read))
