@@ -30,6 +30,7 @@ from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
+from elf.agents.worker.paos import has_tables
 from elf.agents.worker.state import Progress
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
@@ -332,6 +333,34 @@ def test_events_too_far_ahead_of_the_clock_are_rejected_and_open_no_interval(tmp
     site.run()
     assert site.pump.counters.parsed == 3
     site.database.close()
+
+
+def test_very_many_open_intervals_outlast_crashes_each_event_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elf.agents.worker.scattered.FRESH_ROWS", 100)
+    ahead = [(NOW_MS + 2_000 * at, f"p{at % 3}") for at in range(1, 600)]
+    site.write((NOW_MS, "now"), *ahead)
+    site.pump.step()
+    assert all(one.snapshot.payload is None for one in site.pump.checkpoint(force=True)), "nothing is over yet"
+    state = site.checkpoints.worker(PLAN.definition.app_id)
+    assert state is not None and has_tables(state.open_block)
+    whole = site.checkpoints.whole("clicks", [PLAN.definition.app_id])
+    assert whole is not None and whole.workers[0].open_block == state.open_block, "what neighbours keep has all rows"
+    sealed: list[Sealed] = []
+    for after_ms in (100_000, 300_000, 2_000_000):
+        site.crash_and_restart()
+        site.write((NOW_MS + 100, "again"))
+        site.clock.now_ms = BASE_MS + NOW_MS + after_ms
+        site.sealed = []
+        site.run()
+        sealed += site.sealed
+    site.sealed = sealed
+    first = NOW_MS // 2_000
+    counted = {(first + at, f"p{at % 3}"): 1 for at in range(1, 600)}
+    assert site.rows() == {(first, "now"): 1, (first, "again"): 3, **counted}
+    state = site.checkpoints.worker(PLAN.definition.app_id)
+    assert state is not None and not has_tables(state.open_block)
+    with site.database.transaction() as sql:
+        assert sql.execute("SELECT count(*) FROM open_tables").fetchone() == (0,), "none is left behind"
 
 
 def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,25 @@ import contextlib
 import os
 import pathlib
 import sqlite3
+from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from elf.agents.host.clock import Clock
+from elf.agents.jobs.versions import Versions
 from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.checksums import DamagedError
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
 from elf.agents.store.tables import STEPS
-from elf.agents.worker.state import Progress, Snapshot, SourceState, WorkerState
-from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
+from elf.agents.worker.paos import Paos, StoredTable, encode_open
+from elf.agents.worker.state import Progress, Snapshot, SourceState, Tables, WorkerState
+from elf.overlay.contract import NEVER, ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
 from elf.overlay.keys import KEY_BYTES, AgentKey, name_of
+from tests.agents.plans import plan_of
 from tests.sweep.runtime import handled
 
 APP = b"a" * 20
@@ -204,3 +210,35 @@ def test_a_disk_is_looked_at_after_each_transaction_unless_it_has_ample_room(
     database.remember("number", "3")
     assert len(found) == looks + 1
     database.close()
+
+
+def test_tables_of_open_intervals_are_read_back_with_their_worker_and_go_with_it(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(Database(tmp_path / "state.db")) as database:
+        checkpoints, versions = Checkpoints(database), Versions.of(plan_of())
+
+        def row(numbers: Sequence[int], new: dict[int, bytes]) -> WorkerState:
+            told = [StoredTable(0, number, ((NEVER, number),)) for number in numbers]
+            return WorkerState(APP, Progress(), encode_open(Paos(), versions, told), (), Tables(tuple(numbers), new))
+
+        checkpoints.write(None, [row([1, 2], {1: b"one", 2: b"two"})])
+        checkpoints.write(None, [row([2, 3], {3: b"three"})])
+        expected = encode_open(
+            Paos(), versions, [StoredTable(0, 2, ((NEVER, 2),), b"two"), StoredTable(0, 3, ((NEVER, 3),), b"three")]
+        )
+        found = checkpoints.worker(APP)
+        assert found is not None and (found.open_block, found.tables) == (expected, None)
+        checkpoints.write(None, [msgspec.structs.replace(row([2, 3], {}), tables=None)])
+        found = checkpoints.worker(APP)
+        assert found is not None and found.open_block == expected, "they are not written again"
+        with database.transaction() as sql:
+            assert sql.execute("SELECT number FROM open_tables").fetchall() == [(2,), (3,)]
+            sql.execute("UPDATE open_tables SET block = ? WHERE number = 3", (b"bent",))
+        with pytest.raises(DamagedError, match="open intervals"):
+            checkpoints.worker(APP)
+        checkpoints.write(None, [row([], {})])
+        with database.transaction() as sql:
+            assert sql.execute("SELECT number FROM open_tables").fetchall() == []
+        checkpoints.write(None, [row([1], {1: b"one"})])
+        checkpoints.forget(APP)
+        with database.transaction() as sql:
+            assert sql.execute("SELECT number FROM open_tables").fetchall() == []
