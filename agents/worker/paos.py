@@ -46,7 +46,7 @@ class StoredTable(msgspec.Struct, frozen=True, array_like=True):
 
     kind: PaoKind
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-    gone: RunsAfter
+    gone: Annotated[RunsAfter, msgspec.Meta(max_length=BLOCKS_MAX)]
     block: bytes = b""
 
 
@@ -225,6 +225,8 @@ def encode_open(paos: Paos, versions: Versions, tables: Sequence[StoredTable] = 
 def decode_open(data: bytes, versions: Versions) -> Paos:
     """Decode what `encode_open` made, with the rows of all tables; raises PaoDecodeError on anything else."""
     if (found := _tabled(data)) is not None:
+        if found.rest[:1] == _TABLED:
+            raise PaoDecodeError("tables beside tables are not what a worker has open")
         rest = decode_open(found.rest, versions)
         rows = decoded([(each.kind, each.block) for each in found.tables], versions).parts
         known = [each for each in found.tables if versions.plan_of(each.kind) is not None]

@@ -23,6 +23,8 @@ from elf.cbt.frames import joined
 FRESH_ROWS, FRESH_PART = 4_096, 1 / 4
 #: So few that rest are stored again each time rather than the table.
 RESTING_ROWS = 256
+#: Runs that are remembered as taken out; with more the table is made anew.
+GONE_MAX = 256
 
 Ints = npt.NDArray[np.int64]
 
@@ -149,7 +151,7 @@ class Scattered:
     def _cut(self, begin: int, end: int) -> None:
         """Take rows out of the table; what is left is made anew once that is less than half of it."""
         left = joined([part for part in (self.table[:begin], self.table[end:]) if part.height] or [self.table[:0]])
-        if left.height * 2 <= self._made_rows:
+        if left.height * 2 <= self._made_rows or len(self.gone) > GONE_MAX:
             # By rows, or it would hold all that the table held.
             self._renew(left[np.arange(left.height)])
         else:

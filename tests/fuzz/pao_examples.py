@@ -11,10 +11,10 @@ import polars as pl
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.joins import Joined, Use, clock_query
-from elf.agents.worker.paos import Paos, encode_open
+from elf.agents.worker.paos import Paos, StoredTable, encode_open
 from elf.agents.worker.payload import Notes, pack, unpack
 from elf.agents.worker.worker import Worker
-from elf.cbt import PaoSchema
+from elf.cbt import PaoSchema, encode
 from elf.cbt.placed import encode_placed, order_of, place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
@@ -112,7 +112,8 @@ def changed_payloads() -> list[bytes]:
 
 def open_blocks() -> list[bytes]:
     """Return what workers of a changed job have open."""
-    return [encode_open(_both(count), CHANGED) for count in (1, 3, 20)]
+    tables = tuple(StoredTable(kind, 1, ((-5, -2), (1, 2)), encode(frame)) for kind, frame in _both(20).parts)
+    return [encode_open(_both(count), CHANGED, told) for count in (1, 3, 20) for told in ((), tables)]
 
 
 def _both(count: int) -> Paos:
