@@ -182,3 +182,11 @@ def test_columns_are_told_from_the_newest_log_whatever_lies_beside_it(
         "elf.agents.sources.files.samples.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")]
     )
     assert describe_columns("s", source, tmp_path / "push.log", ["b"])["columns"] == {"b": "BIGINT"}
+
+
+def test_how_far_ahead_events_may_be_is_a_day_unless_the_source_says_otherwise() -> None:
+    assert SourceConfig().ahead_ms_max == 86_400_000
+    assert SourceConfig(ahead_max="90 minutes").ahead_ms_max == 5_400_000
+    assert SourceConfig(ahead_max="").ahead_ms_max is None
+    with pytest.raises(ConfigError, match=r"^ahead_max = 'soon' is not a duration.*or \"\" for no bound$"):
+        SourceConfig(ahead_max="soon")
