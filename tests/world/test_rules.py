@@ -133,7 +133,7 @@ def without_the_one_before(patch: Patch) -> None:
 #: Rules of the root group, and a seed of the attack on leadership that has shown each.
 NEEDED_TO_LEAD: list[tuple[Remove, int]] = [
     (without_majorities, 6),
-    (without_entries_on_disk, 5),
+    (without_entries_on_disk, 6),
     (without_the_one_before, 1),
 ]
 
