@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -29,6 +30,11 @@ from elf.overlay.group.followers import Followers
 from tests.overlay.group import test_rules as group
 from tests.overlay.rollup import test_rules as rollup
 from tests.world import leadership, trials
+from tests.world.checkers import check_labels
+from tests.world.trials import Run
+from tests.world.truth import LOGGED, JobPlan, Truth
+from tests.world.work import Work
+from tests.world.world import World
 
 Patch = pytest.MonkeyPatch
 
@@ -86,7 +92,6 @@ NEEDED: list[tuple[Remove, int, float]] = [
     (without_one_transaction, 1, 40.0),
     (without_names, 1, 40.0),
     (without_gaps, 2, 40.0),
-    (without_those_that_began_late, 15, 40.0),
     (rollup.without_m2, 1, 40.0),
     (rollup.without_m4_at_the_root, 4, 40.0),
     (rollup.without_m5, 1, 20.0),
@@ -103,6 +108,33 @@ def test_a_rule_that_is_missing_is_missed(remove: Remove, shown: int, seconds: f
     remove(monkeypatch)
     monkeypatch.setattr(trials, "SETTLE_S", 20.0)
     assert any(trials.play(seed, 5, trials.Options(seconds=seconds)).failures for seed in (shown, *SEEDS))
+
+
+async def _published_among_lines(world: World, run: Run) -> None:
+    """All agents have read lines of a job's first window when they hear of the job."""
+    truth = Truth()
+    work = Work(world, truth, seed=3)
+    await world.start()
+    await trials.meet(world, world.hosts)
+    await work.publish(world.hosts[0], JobPlan(name="other", source=LOGGED, size_ms=2_000))
+    for tenths in range(300):
+        for host in world.hosts:
+            work.log(host, 1)
+        if tenths == 105:
+            await work.publish(world.hosts[1], JobPlan(name="each", source=LOGGED, size_ms=10_000))
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(15)
+    await work.ask_for_all()
+    await work.end()
+    run.failures += check_labels(truth)
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_who_began_within_a_window_is_missed_in_it(is_forgotten: bool, monkeypatch: Patch) -> None:
+    if is_forgotten:
+        without_those_that_began_late(monkeypatch)
+    run = trials.run_course(Run(seed=1, agents=3), _published_among_lines, f"among-{is_forgotten}-")
+    assert bool(run.failures) is is_forgotten, run.line()
 
 
 def without_majorities(patch: Patch) -> None:

@@ -50,7 +50,7 @@ def test_all_faults_with_a_rogue_among_the_agents(seed: int) -> None:
 
 
 def test_a_rogue_is_noticed_where_agents_are_believed_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Words, "believed", lambda self, claim: claim)
+    monkeypatch.setattr(Words, "believed", lambda self, claim, **_: claim)
     monkeypatch.setattr(trials, "SETTLE_S", 20.0)
     kinds = ("claim", "crash")
     assert any(play(seed, 5, Options(faults=kinds, is_betrayed=True)).failures for seed in range(1, 6))
