@@ -1,4 +1,4 @@
-"""Keys by which agents are told apart: Ed25519 (RFC 8032), and names that follow from them. Pure.
+"""Keys and signatures (Ed25519, RFC 8032), and the names of agents that follow from their keys. Pure.
 
 A signature is of a purpose and fields, each with its length before it, so none passes for one of anything else. Signing
 takes some 45 us, verifying 140; the library costs a process 7 MB, so it is loaded with the first key.
@@ -22,8 +22,8 @@ READY_MAX = 4_096
 CHECKED_MAX = 2_048
 
 
-class AgentKey:
-    """The key of one agent.
+class SecretKey:
+    """What an agent, or a creator of jobs, signs with.
 
     Args:
         secret: `KEY_BYTES` that nobody else knows.
@@ -43,6 +43,11 @@ class AgentKey:
 @functools.lru_cache(maxsize=CHECKED_MAX)
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
     """Tell whether a message was signed with the key of this public one; what comes again soon costs nothing."""
+    return verifies(public, message, signature)
+
+
+def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Tell the same of a message that is too large to be remembered."""
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -60,7 +65,7 @@ def name_of(public: bytes) -> str:
 def new_identity(rng: random.Random) -> tuple[str, bytes]:
     """Draw the key of a new agent; returns its id, and the secret."""
     secret = rng.randbytes(KEY_BYTES)
-    return name_of(AgentKey(secret).public), secret
+    return name_of(SecretKey(secret).public), secret
 
 
 def message_of(purpose: bytes, *fields: bytes) -> bytes:

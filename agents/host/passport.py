@@ -10,7 +10,7 @@ from elf.agents.wire.credentials import Endorsement
 from elf.agents.wire.introductions import Doubt, Endorse, introduced
 from elf.agents.wire.records import Member
 from elf.overlay.ids import parse_address
-from elf.overlay.keys import AgentKey
+from elf.overlay.keys import SecretKey
 
 if TYPE_CHECKING:
     from elf.overlay.links.certificates import Authority
@@ -25,7 +25,7 @@ class Passport:
     """
 
     def __init__(self, secret: bytes, overlay: OverlaySection) -> None:
-        self.key = AgentKey(secret)
+        self.key = SecretKey(secret)
         self._overlay = overlay
 
     def introduced(self, member: Member, version: int) -> Member:

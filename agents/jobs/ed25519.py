@@ -1,8 +1,4 @@
-"""Signatures with Ed25519 (RFC 8032) over fields of text. Pure.
-
-Each field is signed with its length before it, so that no text can be moved from one into the next; the first one says
-what for, so that no signature passes for one of another purpose with the same key.
-"""
+"""Signatures as texts: keys and signatures in base64, over fields of text (`elf.overlay.keys`). Pure."""
 
 from __future__ import annotations
 
@@ -11,41 +7,32 @@ import binascii
 from collections.abc import Iterable
 
 from elf.agents.errors import JobError
-
-KEY_BYTES = 32
+from elf.overlay import keys
+from elf.overlay.keys import KEY_BYTES, SecretKey
 
 
 def framed(fields: Iterable[str]) -> bytes:
-    """Return the bytes that are signed for some fields."""
-    encoded = [field.encode("utf-8", "surrogatepass") for field in fields]
-    return b"".join(len(field).to_bytes(8, "big") + field for field in encoded)
+    """Return the bytes that are signed for some fields, the first of which says what for."""
+    purpose, *others = (field.encode("utf-8", "surrogatepass") for field in fields)
+    return keys.message_of(purpose, *others)
 
 
 def signature_of(secret: bytes, message: bytes) -> str:
     """Return the signature of a message with a secret key of `KEY_BYTES`, base64."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # few agents and jobs need it
-
-    return _encoded(Ed25519PrivateKey.from_private_bytes(secret).sign(message))
+    return _encoded(SecretKey(secret).sign(message))
 
 
 def verifies(key: str, signature: str, message: bytes) -> bool:
-    """Tell whether a signature of a message was made with the secret key of a public one; about 100 us."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+    """Tell whether a signature of a message was made with the secret key of a public one; about 140 us."""
     try:
-        public = Ed25519PublicKey.from_public_bytes(read_key(key))
-        public.verify(base64.b64decode(signature, validate=True), message)
-    except (InvalidSignature, JobError, binascii.Error, ValueError):
+        return keys.verifies(read_key(key), message, base64.b64decode(signature, validate=True))
+    except (JobError, binascii.Error, ValueError):
         return False
-    return True
 
 
 def public_key(secret: bytes) -> str:
     """Return the public key of a secret one, base64."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    return _encoded(Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw())
+    return _encoded(SecretKey(secret).public)
 
 
 def read_key(text: str) -> bytes:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from elf.agents.wire.credentials import Credentials, Endorsement
 from elf.agents.wire.records import Member
-from elf.overlay.keys import AgentKey, is_signed, message_of, name_of
+from elf.overlay.keys import SecretKey, is_signed, message_of, name_of
 
 _PURPOSE = b"elf introduction 1"
 #: How much later than now by our clock somebody else's word on an agent may be dated.
@@ -28,7 +28,7 @@ Endorse = Callable[[bytes], Endorsement]
 Doubt = Callable[[Endorsement, bytes, str, int], str | None]
 
 
-def introduced(member: Member, version: int, key: AgentKey, endorse: Endorse | None = None) -> Member:
+def introduced(member: Member, version: int, key: SecretKey, endorse: Endorse | None = None) -> Member:
     """Return an agent's introduction as of a version of its record, signed."""
     message = _message(member, version)
     endorsement = None if endorse is None else endorse(message_of(_PURPOSE, key.public, message))

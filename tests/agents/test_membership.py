@@ -20,7 +20,7 @@ from elf.agents.wire.request import encode
 from elf.agents.wire.root_groups import Enlist
 from elf.overlay.contract import Record
 from elf.overlay.ids import source_id
-from elf.overlay.keys import AgentKey
+from elf.overlay.keys import SecretKey
 from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.virtual.agents import Agent, free_port, now_ms
@@ -54,7 +54,7 @@ async def test_every_agent_introduces_itself_with_its_key(agents: list[Agent]) -
         for other in agents:
             signed = member_of(agent, other.agent_id).signed
             assert signed is not None
-            assert signed.key == AgentKey(other.database.secret).public
+            assert signed.key == SecretKey(other.database.secret).public
 
 
 async def test_what_a_rogue_says_of_another_reaches_nobody(

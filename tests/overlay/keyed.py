@@ -6,13 +6,13 @@ import functools
 import hashlib
 
 from elf.overlay.contract import Record
-from elf.overlay.keys import AgentKey
+from elf.overlay.keys import SecretKey
 
 
 @functools.cache
-def key_of(agent: str) -> AgentKey:
+def key_of(agent: str) -> SecretKey:
     """Return the key of an agent."""
-    return AgentKey(hashlib.blake2b(agent.encode(), digest_size=32).digest())
+    return SecretKey(hashlib.blake2b(agent.encode(), digest_size=32).digest())
 
 
 class Keyed:

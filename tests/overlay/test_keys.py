@@ -7,17 +7,17 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.overlay.keys import KEY_BYTES, AgentKey, is_signed, message_of, name_of, new_identity
+from elf.overlay.keys import KEY_BYTES, SecretKey, is_signed, message_of, name_of, new_identity
 
 SECRETS = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)
 
 
 @given(SECRETS, SECRETS, st.binary(max_size=100), st.binary(max_size=100))
 def test_a_signature_is_of_one_key_and_one_message(mine: bytes, others: bytes, message: bytes, other: bytes) -> None:
-    key = AgentKey(mine)
+    key = SecretKey(mine)
     signature = key.sign(message)
     assert is_signed(key.public, message, signature)
-    assert is_signed(AgentKey(others).public, message, signature) == (mine == others)
+    assert is_signed(SecretKey(others).public, message, signature) == (mine == others)
     assert is_signed(key.public, other, signature) == (message == other)
     assert not is_signed(key.public, message, bytes(64))
 
@@ -35,6 +35,6 @@ def test_fields_cannot_be_moved_into_each_other(some: list[bytes], others: list[
 
 def test_an_identity_is_a_key_and_its_name() -> None:
     agent, secret = new_identity(random.Random(1))
-    assert agent == name_of(AgentKey(secret).public)
+    assert agent == name_of(SecretKey(secret).public)
     assert len(agent) == 16
     assert (agent, secret) == new_identity(random.Random(1)) != new_identity(random.Random(2))

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from elf.agents.jobs.ed25519 import KEY_BYTES, framed, public_key, read_key, signature_of, verifies
+from elf.agents.jobs.ed25519 import framed, public_key, read_key, signature_of, verifies
 from elf.agents.language.own_functions import OwnFunction
 from elf.agents.language.types import SqlType
+from elf.overlay.keys import KEY_BYTES
 
 __all__ = ["KEY_BYTES", "is_signed", "message_of", "public_key", "read_key", "sign"]
 

@@ -9,13 +9,13 @@ from elf.agents.host.passport import Passport
 from elf.agents.settings.config import OverlaySection
 from elf.agents.wire.introductions import fault
 from elf.agents.wire.records import Member
-from elf.overlay.keys import AgentKey, name_of
+from elf.overlay.keys import SecretKey, name_of
 from elf.overlay.links.certificates import make_authority, make_certificate
 
 SECRET = b"s" * 32
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
-MEMBER = Member(agent_id=name_of(AgentKey(SECRET).public), name="web1", address="10.0.0.1:4250", sources=())
+MEMBER = Member(agent_id=name_of(SecretKey(SECRET).public), name="web1", address="10.0.0.1:4250", sources=())
 
 
 def certified(folder: pathlib.Path, ca: tuple[bytes, bytes], host: str) -> OverlaySection:

@@ -21,7 +21,7 @@ from elf.agents.store.tables import STEPS
 from elf.agents.worker.paos import Paos, StoredTable, encode_open
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Tables, WorkerState
 from elf.overlay.contract import NEVER, ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
-from elf.overlay.keys import KEY_BYTES, AgentKey, name_of
+from elf.overlay.keys import KEY_BYTES, SecretKey, name_of
 from tests.agents.plans import plan_of
 from tests.sweep.runtime import handled
 
@@ -31,7 +31,7 @@ APP = b"a" * 20
 def test_the_agent_keeps_its_id_and_a_new_file_is_a_new_agent(tmp_path: pathlib.Path) -> None:
     database = Database(tmp_path / "state.db")
     first, secret = database.agent_id, database.secret
-    assert first == name_of(AgentKey(secret).public)
+    assert first == name_of(SecretKey(secret).public)
     database.close()
     database = Database(tmp_path / "state.db")
     assert (database.agent_id, database.secret) == (first, secret)

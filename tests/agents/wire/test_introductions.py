@@ -14,11 +14,11 @@ from elf.agents.wire.credentials import Credentials, Endorsement
 from elf.agents.wire.introductions import AHEAD_MS, fault, gone, introduced
 from elf.agents.wire.records import Member
 from elf.overlay.fields import SERIAL_MAX
-from elf.overlay.keys import AgentKey, new_identity
+from elf.overlay.keys import SecretKey, new_identity
 
 NOW_MS = 1_700_000_000_000
 AGENT, SECRET = new_identity(random.Random(1))
-KEY, ROGUE = AgentKey(SECRET), AgentKey(new_identity(random.Random(2))[1])
+KEY, ROGUE = SecretKey(SECRET), SecretKey(new_identity(random.Random(2))[1])
 MEMBER = Member(agent_id=AGENT, name="web1", address="10.0.0.1:4250", sources=("clicks",), since_ms=5, release="1")
 #: An agent of a data folder that a release without keys has made.
 OLD = replace(MEMBER, agent_id="0123456789abcdef")
