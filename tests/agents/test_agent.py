@@ -80,7 +80,7 @@ COUNT = 'name = "count"\ncreator = "shop"\nquery = "SELECT n, count(*) AS c FROM
 
 
 def copying(folder: pathlib.Path, url: str) -> AgentConfig:
-    (folder / "clicks.log").write_text('{"ts": "2026-01-01T00:00:00Z", "n": 1}\n')
+    (folder / "clicks.log").write_text('{"ts": "2020-01-01T00:00:00Z", "n": 1}\n')
     return AgentConfig(
         agent=AgentSection(data=str(folder / "data")),
         overlay=OverlaySection(bind="127.0.0.1:0"),

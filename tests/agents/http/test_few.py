@@ -24,7 +24,10 @@ def test_of_many_it_is_told_how_many_they_are() -> None:
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_open_api_is_said(is_open: bool) -> None:
     agent: Any = SimpleNamespace(
-        config=AgentConfig(api=ApiSection(open=is_open)), node=SimpleNamespace(unheard=lambda: ["the clock of b ..."])
+        config=AgentConfig(api=ApiSection(open=is_open)),
+        node=SimpleNamespace(unheard=lambda: ["the clock of b ..."]),
+        stores=SimpleNamespace(audit=SimpleNamespace(trouble="")),
+        membership=SimpleNamespace(notes=list),
     )
     service: Any = SimpleNamespace(_agent=agent)
     notes = Service.notes(service)

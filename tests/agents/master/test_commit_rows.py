@@ -196,10 +196,10 @@ def test_late_rows_of_any_panes_are_counted_as_if_each_had_come_alone(before: li
         for told in (together, alone):
             for through in (9, 10, 20, 21, 40):
                 told.commit(through, *(row for row in before if row[0] <= through), is_idle=through == 20)
-        together.commit(80, *late, (60, "c", 1))
+        together.commit(100, *late, (90, "c", 1))
         for at, row in enumerate(late):
             alone.commit(41 + at, row)
-        alone.commit(80, (60, "c", 1))
+        alone.commit(100, (90, "c", 1))
         for first in range(0, 41, 5):
             assert sorted(together.ask(first, first + 4)[0], key=str) == sorted(alone.ask(first, first + 4)[0], key=str)
         keys = [

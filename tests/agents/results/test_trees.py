@@ -9,6 +9,7 @@ import json
 import pathlib
 import shutil
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -240,10 +241,10 @@ async def test_nothing_is_published_if_a_part_cannot_be_placed(
 ) -> None:
     install = Masters.install
 
-    async def fails(self: Masters, job: JobRecord, roster: dict[str, str], ended: str = "") -> JobRecord:
+    async def fails(self: Masters, job: JobRecord, *given: Any) -> JobRecord:
         if job.definition.part == 2:
             raise UnavailableError("no room")
-        return await install(self, job, roster, ended)
+        return await install(self, job, *given)
 
     async with running(tmp_path, 2) as agents:
         with monkeypatch.context() as patched:
