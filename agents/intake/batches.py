@@ -13,13 +13,13 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
+from elf.agents.language.instants import LATEST_MS
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
 from elf.agents.sources.lines import clean
 from elf.agents.sources.raw_texts import stacked
-from elf.agents.sources.times.notations import LATEST_MS
 from elf.agents.worker.poison import keep_whatever, parse_whatever
 
 #: A log's lines are parsed once they are this part of the most that is read at a time, ...

@@ -12,6 +12,9 @@ from datetime import UTC, date, datetime, timedelta
 
 #: 0001-01-01 and 9999-12-31 as days since 1970: those that Python has.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+DAY_MS = 86_400_000
+#: The first and the last millisecond of these years, since 1970.
+EARLIEST_MS, LATEST_MS = FIRST_DAY * DAY_MS, (LAST_DAY + 1) * DAY_MS - 1
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 _EPOCH, _DAY_0 = datetime(1970, 1, 1), date(1970, 1, 1)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from elf.agents.sources.times.notations import LATEST_MS
+from elf.agents.language.instants import LATEST_MS
 
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
 REJECTS_MAX = 100

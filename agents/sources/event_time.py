@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
+from elf.agents.sources.times.notations import NO_TIME
 
 #: An epoch below this is in seconds, from here on in milliseconds (1e11 s is the year 5138, 1e11 ms is March 1973).
 EPOCH_MS_FROM = 100_000_000_000

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from elf.agents.language.instants import LATEST_MS
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.lines import Ends, cuts, line_ends, valid_utf8
-from elf.agents.sources.times.notations import LATEST_MS
 
 
 class Section(NamedTuple):

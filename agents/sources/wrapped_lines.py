@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from elf.agents.language.instants import LATEST_MS
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrier
 from elf.agents.sources.counters import Counters, Mistyped, Oddities, Parsed, Rejects
@@ -21,7 +22,6 @@ from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.layout import TIME
 from elf.agents.sources.lines import LINE_BYTES_MAX, Ends, clean
 from elf.agents.sources.raw_texts import UnfitValues, raw_column, raw_name
-from elf.agents.sources.times.notations import LATEST_MS
 from elf.agents.sources.typed_texts import of_type
 from elf.agents.sources.wrapped.records import PARTS_MAX, Records, join_parts
 from elf.agents.sources.wrapped.wrappers import MESSAGE, STREAM, Unwrapped, Wrapper

@@ -10,6 +10,7 @@ import msgspec
 from elf.agents.completeness.tallies import COLUMNS_MAX, Count
 from elf.agents.jobs.orders import Order
 from elf.agents.jobs.versions import VERSIONS_MAX, Version
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
 from elf.overlay.contract import PAYLOAD_BYTES_MAX
 from elf.overlay.fields import AppId, Interval
 
@@ -18,7 +19,7 @@ AGENTS_MAX = 10_000
 #: Most rows of an answer; of a window and from one to the next (ms); a time (ms) that calendars know.
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
-EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=EARLIEST_MS, le=LATEST_MS)]
 #: Of values that do not fit their columns' types: of at most so many columns, each so many runs of intervals.
 LOADED_RUNS_MAX = 1_000
 LoadedTallies: TypeAlias = Annotated[

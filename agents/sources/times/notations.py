@@ -26,11 +26,10 @@ import datetime
 import re
 from typing import Final, NamedTuple
 
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
+
 #: Offsets of zones are up to so many hours.
 _OFFSET_HOURS_MAX = 18
-#: Times lie from the year 1 to the year 9999: others are typing errors or another unit's, calendars have no common
-#: notation for them, and Python has none of them.
-EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 #: Stands for no time in columns of integers.
 NO_TIME = -(2**63)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()

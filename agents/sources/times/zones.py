@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
-from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME, YEARLESS, days_of
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
+from elf.agents.sources.times.notations import NO_TIME, YEARLESS, days_of
 
 Times = npt.NDArray[np.int64]
 #: Zones change their offsets at such times of day, with few exceptions.

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
 from elf.agents.sources.event_time import epoch, fixed, from_values, iso, web_server
-from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
+from elf.agents.sources.times.notations import NO_TIME
 
 MOMENTS = st.datetimes() | st.datetimes(max_value=datetime(1, 1, 2)) | st.datetimes(datetime(9999, 12, 31))
 OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
 from elf.agents.sources.format import make_format, parse_chunk
-from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NOTATIONS, days_of, is_whole_time, read_time
+from elf.agents.sources.times.notations import NOTATIONS, days_of, is_whole_time, read_time
 from elf.agents.sources.times.strftime import compiled_time
 from elf.agents.sources.times.zones import UTC
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
-from elf.agents.sources.times.notations import EARLIEST_MS, LATEST_MS, NO_TIME
+from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
+from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.times.zones import DAY_MS, named_zone, to_utc, with_years
 
 NAMES = st.sampled_from(["Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"])
