@@ -135,7 +135,7 @@ class Agent:
         await self.neighbours.compare()
         await self.sources.start(self.membership)
         self.jobs.start()
-        await self.purging.restored()
+        await self.purging.finish()
         self._background.spawn(self.neighbours.entering.run())
         self._background.spawn(self.neighbours.run())
 

@@ -17,10 +17,10 @@ from elf.agents.host.passport import Passport
 from elf.agents.publications.attachments import RETRY_S_MAX
 from elf.agents.settings.config import OverlaySection
 from elf.agents.store.stores import Stores
-from elf.agents.wire.catalogue import MEMBER, Catalogue, member_record
+from elf.agents.wire.catalogue import Catalogue, member_record
 from elf.agents.wire.introductions import fault, gone
 from elf.agents.wire.ownership import AHEAD_MS
-from elf.agents.wire.records import JobRecord, Member
+from elf.agents.wire.records import JOB, MEMBER, JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import source_id
@@ -143,12 +143,12 @@ class Membership:
 
     def _is_purged(self, tree: bytes, record: Record) -> bool:
         """Tell whether an operator has purged what a record of an earlier run is of; what is left of it goes."""
-        job = self._catalogue.purged(record)
-        if job is not None:
-            self._stores.records.forget(tree, record.key)
-            if isinstance(job, JobRecord):
-                self._stores.checkpoints.forget(job.tree)
-        return job is not None
+        if not self._catalogue.is_purged(record):
+            return False
+        self._stores.records.forget(tree, record.key)
+        if record.key.startswith(JOB):
+            self._stores.checkpoints.forget(JobRecord.decode(record.body).tree)
+        return True
 
     def learn(self, tree: bytes, record: Record) -> JobRecord | None:
         """Learn a job or a member from a record, and keep the record; returns the job.

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 
-from elf.agents.errors import ElfError, NotAdmittedError
+from elf.agents.errors import ElfError, NotAdmittedError, UnavailableError
 from elf.agents.host.means import Means
 from elf.agents.jobs.orders import Order
 from elf.agents.master_side import MasterSide
 from elf.agents.store.stores import Stores
 from elf.agents.wire.positions import Json
 from elf.agents.wire.purges import PREFIX, Purge, order_of, purge_record
-from elf.agents.wire.records import JobRecord, Member
+from elf.agents.wire.records import JOB, MEMBER, JobRecord, Member
 from elf.agents.wire.request import encode
 from elf.agents.wire.sources import Spread
 from elf.agents.worker_side import WorkerSide
@@ -74,12 +75,12 @@ class Purging:
         self._lock = asyncio.Lock()
 
     def restore(self) -> None:
-        """Take up what was purged in former runs, before anything else of these is."""
+        """Take up what was purged in former runs, before anything else of these is; `finish` erases what is left."""
         for record in self._records.all(PURGES):
             with contextlib.suppress(ElfError):
                 self._purges.take(order_of(record))
 
-    async def restored(self) -> None:
+    async def finish(self) -> None:
         """Erase what a crash has left of what was purged, or a copy has brought."""
         for order in tuple(self._purges.orders()):
             async with self._lock:
@@ -130,14 +131,19 @@ class Purging:
 
         Raises:
             NotCreatorError: the order is none of an operator's of this agent.
+            UnavailableError: it cannot be kept: the disk refused.
         """
         name = self._purges.operator(order)
-        if not self._purges.take(order):
-            return
-        await asyncio.to_thread(self._records.put, PURGES, purge_record(order))
-        log.warning("%s is purged by operator %s", order.job, name)
-        await asyncio.to_thread(self._audit.note, who=name, what="purge", on=order.job, status=200)
         async with self._lock:
+            if not self._purges.is_new(order):
+                return
+            try:
+                await asyncio.to_thread(self._records.put, PURGES, purge_record(order))
+            except (OSError, sqlite3.Error) as error:
+                raise UnavailableError(f"the purge cannot be kept, so nothing is erased: {error}") from None
+            self._purges.take(order)
+            log.warning("%s is purged by operator %s", order.job, name)
+            await asyncio.to_thread(self._audit.note, who=name, what="purge", on=order.job, status=200)
             await self._erase(order)
 
     async def _tell(self, source: str, order: Order) -> None:
@@ -148,10 +154,10 @@ class Purging:
             await self._node.route(source_id(source), encode(Spread(source, record.key, record.version, record.body)))
 
     async def _erase(self, order: Order) -> None:
-        kind, _, name = order.job.partition("/")
-        if kind == "member":
-            await self._erase_member(name)
+        if order.job.startswith(MEMBER):
+            await self._erase_member(order.job.removeprefix(MEMBER))
             return
+        name = order.job.removeprefix(JOB)
         known = {job.tree: job for job in self._catalogue.jobs() if job.definition.first.key == name}
         known |= {
             copy.job.tree: copy.job for copy in self._groups.copies.all() if copy.job.definition.first.key == name
@@ -172,7 +178,7 @@ class Purging:
         self._holder.forget(job.tree)
         # Of the job's own tree all: results for its agents, too.
         own = [(job.tree, record.key) for record in self._node.records(job.tree)]
-        await self._forget([(source_id(source), f"job/{job.definition.key}"), *own])
+        await self._forget([(source_id(source), JOB + job.definition.key), *own])
         self._catalogue.forget_job(tombstone)
 
     async def _erase_member(self, agent_id: str) -> None:
@@ -181,7 +187,7 @@ class Purging:
             await self._holder.forget_agent(agent_id)
         if member is None:
             return
-        await self._forget([(source_id(source), f"member/{agent_id}") for source in member.sources])
+        await self._forget([(source_id(source), MEMBER + agent_id) for source in member.sources])
         self._catalogue.forget_member(agent_id)
 
     async def _forget(self, places: Sequence[tuple[bytes, str]]) -> None:

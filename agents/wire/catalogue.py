@@ -15,24 +15,21 @@ from elf.agents.errors import BadRequestError, JobError, NotAdmittedError, NotCr
 from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
+from elf.agents.language.instants import EARLIEST_MS
 from elf.agents.language.own_functions import Admits
-from elf.agents.wire.ownership import check_stamp, check_successor
+from elf.agents.wire.ownership import AHEAD_MS, check_stamp, check_successor
 from elf.agents.wire.purges import PREFIX, Purges, order_of
 from elf.agents.wire.record_budget import RecordBudget
-from elf.agents.wire.records import JOB_KEY, JobRecord, Member
+from elf.agents.wire.records import JOB, JOB_KEY, MEMBER, JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 
-#: The year 1, in ms since 1970; how far an agent's clock may be ahead of a master's for its results to be counted.
-EARLIEST_MS, AHEAD_MS = -62_135_596_800_000, 86_400_000
 #: Publications remembered that others have followed.
 OVER_MAX = 1_024
 #: Jobs remembered that cannot run here.
 UNUSABLE_MAX = 1_024
 #: Versions of jobs that are kept for whoever takes up what was just learnt.
 RECENT_MAX = 16
-#: What keys of records begin with.
-_JOB, MEMBER = "job/", "member/"
 
 
 class Catalogue:
@@ -80,41 +77,42 @@ class Catalogue:
         if record.key.startswith(PREFIX):
             order_of(record)
             check_stamp(record.version, None, now_ms)
-            self._budget.check(record)
-            return
-        if not record.key.startswith((_JOB, MEMBER)) and record.key != JOB_KEY:
-            return
-        if record.key.startswith(MEMBER):
+        elif record.key.startswith(MEMBER):
             self.purges.check_member(record.key.removeprefix(MEMBER), record.version)
+            check_stamp(record.version, None, now_ms)
+        elif record.key.startswith(JOB) or record.key == JOB_KEY:
+            self._admit_job(tree, record, now_ms)
+        else:
+            return
+        self._budget.check(record)
+
+    def _admit_job(self, tree: bytes, record: Record, now_ms: int) -> None:
         try:
-            job = None if record.key.startswith(MEMBER) else JobRecord.decode(record.body)
+            job = JobRecord.decode(record.body)
         except (msgspec.DecodeError, ValueError):
-            key = record.key.removeprefix(_JOB)
+            key = record.key.removeprefix(JOB)
             if any(each.owner and (each.definition.key == key or each.tree == tree) for each in self._jobs.values()):
                 raise NotCreatorError(f"record {record.key} of a creator's job cannot be read") from None
-            job = None
+            check_stamp(record.version, None, now_ms)
+            return
         check_stamp(record.version, job, now_ms)
-        self._budget.check(record)
-        if job is not None:
-            if tree != job.tree if record.key == JOB_KEY else record.key != _JOB + job.definition.key:
-                raise NotAdmittedError("it is of another job than it says")
-            self.purges.check_job(job)
-            check_successor(self._jobs.get(job.definition.app_id), job, now_ms)
+        if tree != job.tree if record.key == JOB_KEY else record.key != JOB + job.definition.key:
+            raise NotAdmittedError("it is of another job than it says")
+        self.purges.check_job(job)
+        check_successor(self._jobs.get(job.definition.app_id), job, now_ms)
 
-    def purged(self, record: Record) -> JobRecord | Member | None:
-        """Return the job or the member that a record is of if it was purged since; None if not."""
+    def is_purged(self, record: Record) -> bool:
+        """Tell whether the job or the member that a record is of was purged since."""
         try:
             if record.key.startswith(MEMBER):
-                member = read_msgpack(record.body, Member)
-                self.purges.check_member(member.agent_id, record.version)
-            elif record.key.startswith(_JOB):
-                job = JobRecord.decode(record.body)
-                self.purges.check_job(job)
+                self.purges.check_member(record.key.removeprefix(MEMBER), record.version)
+            elif record.key.startswith(JOB):
+                self.purges.check_job(JobRecord.decode(record.body))
         except NotAdmittedError:
-            return member if record.key.startswith(MEMBER) else job
+            return True
         except (msgspec.DecodeError, ValueError):
             pass  # what cannot be read is said when it is learnt
-        return None
+        return False
 
     def learn_record(self, record: Record) -> JobRecord | None:
         """Take a control record in; return the job if it is one and can run here.
@@ -183,7 +181,7 @@ class Catalogue:
         if app in self._jobs and self._jobs[app].tree == job.tree:
             del self._jobs[app]
             self._trees.pop(job.tree, None)
-            self._budget.drop(_JOB + job.definition.key)
+            self._budget.drop(JOB + job.definition.key)
         self.revision += 1
 
     def forget_member(self, agent_id: str) -> None:
@@ -297,7 +295,7 @@ class Catalogue:
 
 def job_record(job: JobRecord) -> Record:
     """Return the record that spreads a job in its source's tree."""
-    return Record(_JOB + job.definition.key, job.stamp_ms, job.encode())
+    return Record(JOB + job.definition.key, job.stamp_ms, job.encode())
 
 
 def member_record(member: Member, version: int) -> Record:

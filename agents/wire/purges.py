@@ -14,13 +14,13 @@ import msgspec
 from elf.agents.errors import NotAdmittedError, NotCreatorError
 from elf.agents.jobs.orders import Order
 from elf.agents.language.own_functions import fingerprint
-from elf.agents.wire.records import JobRecord
+from elf.agents.wire.records import JOB, MEMBER, JobRecord
 from elf.agents.wire.replicas import Request
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 
 PREFIX = "purge/"
-TARGETS = ("job/", "member/")
+TARGETS = (JOB, MEMBER)
 
 
 class Purge(Request, frozen=True, tag="purge"):
@@ -57,13 +57,15 @@ class Purges:
             )
         return found
 
-    def take(self, order: Order) -> bool:
-        """Keep an operator's order; False if it is known, or a later one."""
+    def is_new(self, order: Order) -> bool:
+        """Whether neither an order nor a later one of its target is known."""
         known = self._orders.get(order.job)
-        if known is not None and known.made_ms >= order.made_ms:
-            return False
-        self._orders[order.job] = order
-        return True
+        return known is None or known.made_ms < order.made_ms
+
+    def take(self, order: Order) -> None:
+        """Keep an operator's order, unless a later one is known."""
+        if self.is_new(order):
+            self._orders[order.job] = order
 
     def orders(self) -> Iterable[Order]:
         """Return the orders that count."""
@@ -71,14 +73,14 @@ class Purges:
 
     def check_job(self, job: JobRecord) -> None:
         """Refuse what was published before its job was purged; raises NotAdmittedError."""
-        order = self._orders.get(f"job/{job.definition.first.key}")
+        order = self._orders.get(JOB + job.definition.first.key)
         began_ms = job.published_ms if job.published is None else job.published.made_ms
         if order is not None and began_ms <= order.made_ms:
             raise NotAdmittedError(f"job {job.definition.first.key} was purged by an operator after it was published")
 
     def check_member(self, agent_id: str, version: int) -> None:
         """Refuse what was said of an agent before it was purged; raises NotAdmittedError."""
-        order = self._orders.get(f"member/{agent_id}")
+        order = self._orders.get(MEMBER + agent_id)
         if order is not None and version <= order.made_ms:
             raise NotAdmittedError("the agent was purged by an operator after that was said of it")
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from elf.agents.errors import NotAdmittedError
+from elf.agents.wire.purges import PREFIX
+from elf.agents.wire.records import JOB, MEMBER
 from elf.overlay.contract import Record
 
 
@@ -24,9 +26,9 @@ class Allowance(NamedTuple):
 
 #: By the first letters of a record's key.
 ALLOWANCES = {
-    "job/": Allowance("jobs", 4_096, 256 << 10, 48 << 20),
-    "purge/": Allowance("purges", 4_096, 4 << 10, 4 << 20),
-    "member/": Allowance("agents", 4_000, 64 << 10, 8 << 20),
+    JOB: Allowance("jobs", 4_096, 256 << 10, 48 << 20),
+    PREFIX: Allowance("purges", 4_096, 4 << 10, 4 << 20),
+    MEMBER: Allowance("agents", 4_000, 64 << 10, 8 << 20),
 }
 
 

@@ -17,6 +17,8 @@ from elf.overlay.ids import Contact, parse_address
 from elf.overlay.interning import read_interned
 from elf.overlay.placement import SALTS, candidate_key
 
+#: What the keys of records in the tree of a source begin with: of jobs, and of agents.
+JOB, MEMBER = "job/", "member/"
 #: The key of a job's own record in its tree, for forwarders that do not have the source.
 JOB_KEY = "job"
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.

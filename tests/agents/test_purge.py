@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from elf.agents.errors import ElfError, NotAdmittedError, NotCreatorError
 from elf.agents.jobs.ed25519 import public_key
 from elf.agents.jobs.orders import Order
+from elf.agents.store.records import Records
 from elf.agents.wire.catalogue import job_record, member_record
 from elf.agents.wire.purges import purge_record
 from elf.agents.wire.records import JobRecord, Member
@@ -138,6 +139,26 @@ async def test_a_purge_is_remembered_before_anything_is_erased(
         await agents[0].start()
         assert not left_in_memory(agents[0], jobs)
         assert not left_on_disk(agents[0], jobs)
+
+
+async def test_a_purge_that_no_disk_has_is_asked_for_again(
+    tmp_path: pathlib.Path, keys: dict[str, pathlib.Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(tmp_path, 1, OPERATORS) as agents, client_of(agents[0], creator_key=keys["theirs"]) as operator:
+        await operator.publish(text=JOB)
+        jobs = agents[0].catalogue.running()
+
+        def refuse(self: Records, app: bytes, record: Record) -> None:
+            raise OSError("No space left on device")
+
+        with monkeypatch.context() as full:
+            full.setattr(Records, "put", refuse)
+            (told,) = (await operator.purge("shop/sold")).agents
+        assert not told.purged and "No space left on device" in told.why
+        assert left_in_memory(agents[0], jobs)
+        (told,) = (await operator.purge("shop/sold")).agents
+        assert told.purged
+        assert not left_in_memory(agents[0], jobs)
 
 
 async def test_an_agent_that_never_was_is_purged_and_one_that_lives_comes_back(
