@@ -26,7 +26,6 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from elf.agents.archive import disk
 from elf.agents.archive.layout import (
     HOUR_MS,
     MERGED,
@@ -44,6 +43,7 @@ from elf.agents.archive.layout import (
     source_folder,
 )
 from elf.agents.archive.removed import EVER_MS, add_removed
+from elf.agents.host import disk
 from elf.agents.language.types import SqlType
 from elf.agents.sources.raw_texts import is_raw, stacked
 

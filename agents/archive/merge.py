@@ -29,10 +29,10 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from elf.agents.archive import disk
 from elf.agents.archive.archive import GROUP_ROWS, ZSTD_LEVEL
 from elf.agents.archive.inventory import Held, manifest_beside
 from elf.agents.archive.layout import HOUR_MS, MERGED, ArchivedFile, ArchiveError, check_file, read_manifest, safe_name
+from elf.agents.host import disk
 from elf.agents.sources.raw_texts import stacked
 
 #: An hour is quiet when it has ended, and nothing was added to it, for so long.

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from elf.agents.archive import disk
 from elf.agents.archive.layout import MERGED, ArchiveError, FileEntry, safe_name
 from elf.agents.archive.mirror_plan import Own, Put, manifest_name, plan
 from elf.agents.archive.remote import Remote, StoreError
+from elf.agents.host import disk
 
 log = logging.getLogger(__name__)
 #: Pause between two turns: by how much the copy is behind, if the store keeps up.

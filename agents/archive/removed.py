@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from elf.agents.archive.disk import make_folder, replace_durably
 from elf.agents.archive.layout import ArchiveError, DamagedFileError, safe_name, source_folder
 from elf.agents.archive.place import Place
+from elf.agents.host.disk import make_folder, replace_durably
 
 #: Beyond this, the nearest spans become one, with what lies between them: a record stays small, and pessimistic.
 SPANS_MAX = 1_000

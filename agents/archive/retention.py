@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from elf.agents.archive import disk
 from elf.agents.archive.inventory import GOING, Held, manifest_beside
 from elf.agents.archive.layout import HOUR_MS, ArchiveError, read_manifest
 from elf.agents.archive.reader import hours_in
 from elf.agents.archive.removed import EVER_MS, Span, add_removed
+from elf.agents.host import disk
 
 _REMOVABLE = ("visible", "merged", "aside")
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from elf.agents.host.disk import open_log, sync_folders, write_all
 from elf.agents.host.log_lines import escaped
 
 log = logging.getLogger(__name__)
@@ -83,18 +84,29 @@ class AuditLog:
         told = {name: _bounded(value) for name, value in fields.items() if value != ""}
         line = json.dumps({"at_ms": self._now_ms(), **told}).encode() + b"\n"
         try:
-            if self._file.exists() and self._file.stat().st_size + len(line) > FILE_BYTES_MAX:
+            is_there = self._file.exists()
+            if is_there and self._file.stat().st_size + len(line) > FILE_BYTES_MAX:
                 self._file.replace(self._before)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(self._file, flags, 0o600), "ab") as opened:
-                opened.write(line)
-                opened.flush()
-                os.fsync(opened.fileno())
+                is_there = False
+            descriptor = open_log(self._file)
+            try:
+                # What a crash, or a full disk, has cut is a line of its own.
+                write_all(descriptor, line if _ends_a_line(descriptor) else b"\n" + line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if not is_there:
+                sync_folders([self._file.parent])
             self.trouble = ""
         except OSError as error:
             if not self.trouble:
                 log.error("the audit log %s cannot be written: %s", self._file, error)
             self.trouble = f"the audit log cannot be written: {error.strerror or error}"
+
+
+def _ends_a_line(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def _bounded(value: str | int) -> str | int:

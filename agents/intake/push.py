@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elf.agents.archive.disk import open_log, sync_folders, write_all
 from elf.agents.errors import ConfigError, KeyReusedError, UnavailableError
+from elf.agents.host.disk import open_log, sync_folders, write_all
 from elf.agents.intake.push_keys import PushKey, PushKeys, digest
 from elf.agents.sources.files import readers
 from elf.agents.sources.machine_time import wall_clock_ms

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from elf.agents.archive.disk import open_log, sync_folders, write_all
+from elf.agents.host.disk import open_log, sync_folders, write_all
 from elf.agents.sources.files.rotation import GONE_MAX
 
 log = logging.getLogger(__name__)

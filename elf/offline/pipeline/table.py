@@ -24,9 +24,9 @@ from typing import TypeVar
 
 import msgspec
 
-from elf.agents.archive import disk
 from elf.agents.archive.removed import Span
 from elf.agents.errors import JobSpecError
+from elf.agents.host import disk
 from elf.agents.language.query import parse_query
 from elf.offline.pipeline.growth import Taken
 from elf.offline.session import OfflineError

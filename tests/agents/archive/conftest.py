@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import elf.agents.archive.disk
+import elf.agents.host.disk
 
 
 class CrashError(BaseException):
@@ -31,7 +31,7 @@ class Disk:
                 monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
         # The process ends here, not the machine: what was written stays, synced or not.
         monkeypatch.setattr(os, "fsync", self.counted(lambda *_: None))
-        monkeypatch.setattr(elf.agents.archive.disk, "write_durably", self.write)
+        monkeypatch.setattr(elf.agents.host.disk, "write_durably", self.write)
 
     def counted(self, operation: Callable[..., object]) -> Callable[..., object]:
         def stepped(*args: object, **options: object) -> object:

@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-import elf.agents.archive.disk
+import elf.agents.host.disk
 from elf.agents.archive.archive import (
     HELD_BYTES_MAX,
     HOURS_MAX,
@@ -133,7 +133,7 @@ def test_a_disk_that_refuses_at_the_bound_loses_nothing(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("elf.agents.archive.disk.write_durably", full)
+        patch.setattr("elf.agents.host.disk.write_durably", full)
         archive.append(events(0, 100))
         archive.append(events(100, 1).with_columns(note=pl.lit("x")))
         with pytest.raises(OSError, match="No space"):
@@ -320,7 +320,7 @@ def test_the_files_of_a_lost_state_are_set_aside_once(tmp_path: Path) -> None:
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = open_archive(tmp_path)
     archive.append(events(0, 4_000))
-    write = elf.agents.archive.disk.write_durably
+    write = elf.agents.host.disk.write_durably
     calls = iter(range(10))
 
     def refuse_second(path: Path, data: bytes, written_ns: int | None = None) -> None:
@@ -328,11 +328,11 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(28, "No space left on device")
         write(path, data, written_ns)
 
-    monkeypatch.setattr(elf.agents.archive.disk, "write_durably", refuse_second)
+    monkeypatch.setattr(elf.agents.host.disk, "write_durably", refuse_second)
     with pytest.raises(OSError, match="No space"):
         archive.append(events(4_000, 1))
         archive.prepare(1)
-    monkeypatch.setattr(elf.agents.archive.disk, "write_durably", write)
+    monkeypatch.setattr(elf.agents.host.disk, "write_durably", write)
     archive.prepare(1)
     archive.commit(1)
     assert numbers(tmp_path) == list(range(4_001))

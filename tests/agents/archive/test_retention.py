@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import elf.agents.archive.disk
+import elf.agents.host.disk
 from elf.agents.archive.archive import Archive
 from elf.agents.archive.inventory import Held, list_held
 from elf.agents.archive.keeper import Keeper
@@ -167,7 +167,7 @@ def test_every_crash_point_leaves_on_record_what_is_gone(tmp_path: Path, disk: D
 def test_a_full_disk_gets_room_and_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as no byte can be written nothing is forgotten, and files give their bytes back before the note is."""
     fill(tmp_path, 3)
-    write, refused = elf.agents.archive.disk.write_durably, 1
+    write, refused = elf.agents.host.disk.write_durably, 1
 
     def full(path: Path, data: bytes, written_ns: int | None = None) -> None:
         nonlocal refused
@@ -176,7 +176,7 @@ def test_a_full_disk_gets_room_and_a_note(tmp_path: Path, monkeypatch: pytest.Mo
             raise OSError(28, "No space left on device")
         write(path, data, written_ns)
 
-    monkeypatch.setattr(elf.agents.archive.disk, "write_durably", full)
+    monkeypatch.setattr(elf.agents.host.disk, "write_durably", full)
     keeper(tmp_path, bytes_max=1).turn()
     assert read_removed(tmp_path, "clicks")[0].spans == ((START_MS, START_MS + 3 * HOUR_MS),)
     assert list_held(tmp_path, "web-1") == []

@@ -61,7 +61,10 @@ def test_strangers_are_counted_after_the_first_few_of_a_minute(tmp_path: pathlib
 
 def test_a_line_that_a_crash_has_cut_and_a_link_are_no_entries(tmp_path: pathlib.Path) -> None:
     (tmp_path / NAME).write_bytes(b'{"at_ms": 1, "what": "stop"}\n{"at_ms": 2, "wh')
-    assert AuditLog(tmp_path, Clock()).entries(9) == [{"at_ms": 1, "what": "stop"}]
+    log = AuditLog(tmp_path, Clock())
+    assert log.entries(9) == [{"at_ms": 1, "what": "stop"}]
+    log.note(what="leap")
+    assert [entry["what"] for entry in log.entries(9)] == ["stop", "leap"], "what comes next is a line of its own"
     folder = tmp_path / "other"
     folder.mkdir()
     (folder / NAME).symlink_to(tmp_path / "elsewhere")
