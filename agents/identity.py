@@ -19,18 +19,15 @@ from typing import Any
 
 import msgspec
 
-from elf.agents.errors import ConfigError, ElfError
+from elf.agents.errors import ConfigError, UnavailableError
 from elf.agents.host.clock import Clock
+from elf.agents.host.introduction import who_is_at
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.progress import SourceProgress
 from elf.agents.store.database import Database
-from elf.agents.wire.agents import Introduce
-from elf.agents.wire.records import Member, contact_at
-from elf.agents.wire.replies import value_of
-from elf.agents.wire.request import encode
+from elf.agents.wire.records import Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
-from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -159,9 +156,8 @@ class Doubles:
     async def _find(self, address: str) -> Member | None:
         """Return the agent of this identity at an address, if it runs there."""
         try:
-            answer = await self._node.ask(contact_at(address), encode(Introduce()), ANSWER_MS)
-            member = msgspec.convert(value_of(answer), Member)
-        except (OverlayError, ElfError, msgspec.ValidationError, ValueError):
+            member = await who_is_at(self._node, address, ANSWER_MS)
+        except UnavailableError:
             return None
         me = self._me()
         # An address that we had before may lead to us.

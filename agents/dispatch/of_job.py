@@ -7,26 +7,23 @@ from typing import Any
 import msgspec
 
 from elf.agents.applications.applications import Applications
-from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.errors import UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.host.clock import Clock
+from elf.agents.host.introduction import who_is_at
 from elf.agents.publications.adoption import adopt
 from elf.agents.publications.amendment import amend, leap
 from elf.agents.publications.backfill import load
 from elf.agents.publications.end import end
 from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
-from elf.agents.wire.agents import Introduce
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.ownership import require_order
 from elf.agents.wire.questions import Describe, Follow, Query, Retire, Stop
-from elf.agents.wire.records import Member, contact_at
-from elf.agents.wire.replies import value_of
-from elf.agents.wire.request import AnyRequest, encode
+from elf.agents.wire.request import AnyRequest
 from elf.agents.wire.root_groups import Enlist
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
-from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
 #: How long an agent has to say that it runs where it says.
@@ -93,11 +90,7 @@ class JobAnswers:
         Raises:
             UnavailableError: another one does, or nobody answers there now.
         """
-        try:
-            answer = await self._node.ask(contact_at(address), encode(Introduce()), PLACE_MS)
-            there = msgspec.convert(value_of(answer), Member)
-        except (OverlayError, ElfError, msgspec.ValidationError, ValueError) as error:
-            raise UnavailableError(f"the agent at {address} does not answer: {error}") from None
+        there = await who_is_at(self._node, address, PLACE_MS)
         if there.agent_id != agent:
             raise UnavailableError(f"at {address} runs the agent {there.agent_id}, not {agent}")
 

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
-from elf.agents.errors import ElfError
-from elf.agents.wire.agents import Introduce
-from elf.agents.wire.records import Member
-from elf.agents.wire.replies import value_of
-from elf.agents.wire.request import encode
-from elf.overlay.errors import OverlayError
+from elf.agents.errors import UnavailableError
+from elf.agents.host.introduction import who_is_at
 from elf.overlay.group.care import CareTimes, GroupCare
 from elf.overlay.group.messages import Seat
 from elf.overlay.group.seating import SIZE
@@ -41,7 +35,6 @@ async def _introduced(agent_id: str, node: OverlayNode, contact: Contact) -> Sea
     if contact == node.contact:
         return Seat(agent_id, contact.address, False)
     try:
-        answer = value_of(await node.ask(contact, encode(Introduce()), INTRODUCE_MS))
-        return Seat(msgspec.convert(answer, Member).agent_id, contact.address, False)
-    except (OverlayError, ElfError, msgspec.ValidationError, ValueError):
+        return Seat((await who_is_at(node, contact.address, INTRODUCE_MS)).agent_id, contact.address, False)
+    except UnavailableError:
         return None

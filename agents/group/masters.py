@@ -14,7 +14,6 @@ import msgspec
 
 from elf.agents.errors import (
     AgentRunningError,
-    ElfError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -25,6 +24,7 @@ from elf.agents.extensions.installed_applications import require_application
 from elf.agents.group.copies import Copies
 from elf.agents.group.holds import Holds
 from elf.agents.group.leadership import Leadership
+from elf.agents.host.introduction import who_is_at
 from elf.agents.jobs.definition import check_definition
 from elf.agents.master.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
 from elf.agents.master.description import describe
@@ -32,15 +32,12 @@ from elf.agents.master.listing import identity_of
 from elf.agents.master.master import Master
 from elf.agents.master.state import MasterState
 from elf.agents.master.stops import stopped_error
-from elf.agents.wire.agents import Introduce
 from elf.agents.wire.catalogue import find_member
 from elf.agents.wire.changes import Leapt
 from elf.agents.wire.ownership import Order, check_own, ended, require_publisher
 from elf.agents.wire.placement import Weigh, Weight
 from elf.agents.wire.positions import Json
-from elf.agents.wire.records import JOB_KEY, JobRecord, contact_at
-from elf.agents.wire.replies import value_of
-from elf.agents.wire.request import encode
+from elf.agents.wire.records import JOB_KEY, JobRecord
 from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from elf.overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from elf.overlay.node import OverlayNode
@@ -259,10 +256,10 @@ class Masters:
     async def _feeds(self, agent: str, address: str, source: str) -> bool:
         """Tell whether an agent runs with a source; another one at its address is not the same."""
         try:
-            member = value_of(await self._node.ask(contact_at(address), encode(Introduce()), ANSWER_MS))
-        except (OverlayError, ElfError, ValueError):
+            member = await who_is_at(self._node, address, ANSWER_MS)
+        except UnavailableError:
             return False
-        return member["agent_id"] == agent and source in member["sources"]
+        return member.agent_id == agent and source in member.sources
 
     async def begin_stop(self, app: bytes, now_ms: int, order: Order | None = None) -> JobRecord:
         """Have it decided that a job ends, whoever leads it; returns the record that says so.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from elf.agents.completeness.runs import FOREVER
@@ -149,12 +149,7 @@ class Holder:
     async def forget_agent(self, agent: str) -> None:
         """Keep nothing of an agent any more."""
         for tree, replicas in list(self._held.items()):
-            others = [held for held in replicas if held.replica.agent != agent]
-            self.held -= len(replicas) - len(others)
-            self._held_bytes -= sum(len(held.replica.payload or b"") for held in replicas if held not in others)
-            self._held[tree] = others
-            if not others:
-                del self._held[tree]
+            self._keep(tree, replicas, [held for held in replicas if held.replica.agent != agent])
         self._checkpoints = {at: held for at, held in self._checkpoints.items() if held.agent != agent}
         await asyncio.to_thread(self._store.forget, agent)
 
@@ -274,13 +269,21 @@ class Holder:
         """Let go of the replicas of these intervals."""
         replicas = self._held.pop(tree, [])
         waiting = [held for held in replicas if held.replica.through > settled]
-        self.held -= len(replicas) - len(waiting)
-        self._held_bytes -= sum(
-            len(held.replica.payload or b"") for held in replicas if held.replica.through <= settled
-        )
+        self._keep(tree, replicas, waiting)
         if len(waiting) < len(replicas):
             if not self._settled:
                 self._settled_s = asyncio.get_running_loop().time()
             self._settled[tree] = settled
-        if waiting:
-            self._held[tree] = waiting
+
+    def _keep(self, tree: bytes, replicas: Sequence[_Held], left: list[_Held]) -> None:
+        """Go on with what is left of a tree's replicas."""
+        self.held -= len(replicas) - len(left)
+        self._held_bytes -= _size(replicas) - _size(left)
+        if left:
+            self._held[tree] = left
+        else:
+            self._held.pop(tree, None)
+
+
+def _size(replicas: Sequence[_Held]) -> int:
+    return sum(len(held.replica.payload or b"") for held in replicas)
