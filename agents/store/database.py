@@ -20,27 +20,21 @@ import random
 import sqlite3
 from collections.abc import Iterator
 
-from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
 from elf.agents.store import quarantine
 from elf.agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
 from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from elf.agents.store.mark import Mark
-from elf.agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
+from elf.agents.store.schema import KEY, StoreError, bring_up_to_date, put, put_identity
+from elf.agents.store.tables import META, TABLES
 from elf.agents.store.write_ahead_log import check_log
 from elf.overlay.keys import KEY_BYTES, new_identity
 
 #: Pages that are kept in memory: what an agent writes again and again is little, and the system has the rest.
 CACHE_KIB = 256
-#: Under what the agent's key is in the file.
-KEY = "agent_key"
 #: While so much is free beside the write-ahead log, it is looked at again after so long only.
 AMPLE_BYTES, ROOM_LOOK_S = 256 << 20, 1.0
-
-
-class StoreError(ConfigError):
-    """The durable state cannot be opened; the text says which file and what to do."""
 
 
 class Database:
@@ -117,7 +111,7 @@ class Database:
             )
             sql = self._open_good()
             if not certain and sql.execute("SELECT 1 FROM masters").fetchone():
-                _put(sql, "uncertain_before_ms", str(self._clock.wall_ms()))
+                put(sql, "uncertain_before_ms", str(self._clock.wall_ms()))
             return sql
 
     def _open_good(self) -> sqlite3.Connection:
@@ -128,7 +122,7 @@ class Database:
             sql.execute("PRAGMA synchronous=FULL")
             sql.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             _check_pages(sql)
-            self._bring_up_to_date(sql, self.path)
+            bring_up_to_date(sql, self.path, self._rng)
             _check_rows(sql)
             self._check_mark(sql)
         except BaseException:
@@ -140,11 +134,8 @@ class Database:
         """Make a new state file, of a new agent."""
         sql = _connect(path)
         sql.execute("PRAGMA synchronous=FULL")
-        self._bring_up_to_date(sql, path)
+        bring_up_to_date(sql, path, self._rng)
         return sql
-
-    def _bring_up_to_date(self, sql: sqlite3.Connection, path: pathlib.Path) -> None:
-        _bring_up_to_date(sql, path, self._rng)
 
     def _is_newest(self) -> bool:
         """Tell whether a damaged file is known to hold the last transaction."""
@@ -167,7 +158,7 @@ class Database:
         if owner == agent_id and held < counted:
             raise DamagedError(f"it lacks the last {counted - held} of {counted} transactions")
         if owner != agent_id:
-            _put(sql, "predecessor", owner)
+            put(sql, "predecessor", owner)
             if not self.damages.counts["state"]:
                 self.damages.note(
                     "state",
@@ -187,15 +178,18 @@ class Database:
     def remember(self, key: str, value: str) -> None:
         """Keep a value under a name."""
         with self.transaction() as sql:
-            _put(sql, key, value)
+            put(sql, key, value)
 
     def begin_anew(self) -> None:
         """Take another identity, with all that is here."""
-        self.agent_id, self.secret = new_identity(self._rng)
+        agent_id, secret = new_identity(self._rng)
         # The mark first: a file whose mark is another agent's takes that one for lost, and nobody knows this one yet.
-        self._mark.write(self.agent_id, self._transactions)
+        self._mark.write(agent_id, self._transactions)
+        # What is written from now on counts for the one that is noted in the mark.
+        self.agent_id = agent_id
+        self.secret = secret
         with self.transaction() as sql:
-            _put_identity(sql, self.agent_id, self.secret)
+            put_identity(sql, agent_id, secret)
 
     def begin_signing(self) -> None:
         """Give an agent that releases without keys have made one; its name stays."""
@@ -260,7 +254,7 @@ class Database:
         try:
             if self._sql.total_changes != self._changes:
                 count += 1
-                _put(self._sql, "transactions", str(count))
+                put(self._sql, "transactions", str(count))
             self._sql.execute("COMMIT")
         except BaseException as error:
             self._give_up(batch, error)
@@ -339,10 +333,6 @@ def _connect(path: pathlib.Path) -> sqlite3.Connection:
     return sql
 
 
-def _put(sql: sqlite3.Connection, key: str, value: str) -> None:
-    sql.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
-
-
 def _check_pages(sql: sqlite3.Connection) -> None:
     """Let SQLite look at every page. O(bytes); raises DamagedError."""
     (found,) = sql.execute("PRAGMA quick_check(1)").fetchone()
@@ -355,53 +345,3 @@ def _check_rows(sql: sqlite3.Connection) -> None:
     for table in TABLES:
         if table.own and not all(map(is_whole, sql.execute(table.forward))):
             raise DamagedError(f"a row of its table {table.name} is not as it was written")
-
-
-def _put_identity(sql: sqlite3.Connection, agent_id: str, secret: bytes) -> None:
-    _put(sql, "agent_id", agent_id)
-    _put(sql, KEY, secret.hex())
-
-
-def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path, rng: random.Random) -> None:
-    """Make the tables of a new file, or bring an older file's up to date.
-
-    Raises:
-        StoreError: a newer release wrote it.
-        DamagedError: it does not say which release wrote it.
-    """
-    version = int(sql.execute("PRAGMA user_version").fetchone()[0])
-    tables = {name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    named = _named_version(sql) if "meta" in tables else None
-    unnamed = version if version < CHECKED_VERSION else None
-    if version != (unnamed if named is None else named) or bool(version) != bool(tables):
-        raise DamagedError(f"its header says version {version}, which is not what it holds")
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{path}: written by another release (state version {version}, this one has {SCHEMA_VERSION}); "
-            "run the release that wrote it, or move the file away to start without its state"
-        )
-    if version == SCHEMA_VERSION:
-        return
-    sql.execute("BEGIN IMMEDIATE")
-    try:
-        for step in STEPS[version:]:
-            for statement in step.split(";"):
-                sql.execute(statement)
-        if version == 0:
-            _put_identity(sql, *new_identity(rng))
-        if version < CHECKED_VERSION:
-            _put(sql, "transactions", "0")
-        # The header's number has no checksum; this one has.
-        _put(sql, "version", str(SCHEMA_VERSION))
-        sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
-        sql.execute("COMMIT")
-    except BaseException:
-        if sql.in_transaction:
-            sql.execute("ROLLBACK")
-        raise
-
-
-def _named_version(sql: sqlite3.Connection) -> int | None:
-    """Return the version that a row of the file names; None for one without, of the first releases."""
-    row = sql.execute("SELECT * FROM meta WHERE key = 'version'").fetchone()
-    return int(row[1]) if row is not None and is_whole(row) else None

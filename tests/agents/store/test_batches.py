@@ -153,7 +153,7 @@ def test_a_failed_commit_is_told_to_every_thread(database: Database, monkeypatch
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
-    monkeypatch.setattr("elf.agents.store.database._put", refuse)
+    monkeypatch.setattr("elf.agents.store.database.put", refuse)
     first = crowd.go()
     errors = [future.exception() for future in (first, *others)]
     monkeypatch.undo()

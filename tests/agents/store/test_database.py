@@ -14,9 +14,10 @@ from elf.agents.jobs.versions import Versions
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.checksums import DamagedError
 from elf.agents.store.controls import Controls, decided_key
-from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
+from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
+from elf.agents.store.schema import StoreError
 from elf.agents.store.tables import STEPS
 from elf.agents.worker.paos import Paos, StoredTable, encode_open
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Tables, WorkerState
