@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from elf.agents.errors import BadRequestError, JobError, NotCreatorError, UnavailableError, UnknownSourceError
-from elf.agents.http.few import few
+from elf.agents.http.excerpt import excerpt
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
 from elf.agents.intake.push_keys import PushKey
@@ -297,7 +297,7 @@ class Service:
         agent = self._agent
         reasons = agent.neighbours.entering.reasons()
         refused = sorted(agent.node.refused().items())
-        reasons += few((f"no link with {address}: {why}" for address, why in refused), "agents refuse a link")
+        reasons += excerpt((f"no link with {address}: {why}" for address, why in refused), "agents refuse a link")
         reasons += [agent.neighbours.trouble] if agent.neighbours.trouble is not None else []
         for name, intake in agent.intakes.items():
             if intake.trouble is not None:
@@ -318,9 +318,9 @@ class Service:
             for job, why in agent.catalogue.unusable(name)
         )
         pending = (f"job {key}: {why}" for key, why in sorted(agent.attachments.pending.items()))
-        reasons += few(out_of_reach, "jobs' roots are out of reach")
-        reasons += few(unusable, "jobs cannot run on this agent")
-        reasons += few(pending, "jobs wait")
+        reasons += excerpt(out_of_reach, "jobs' roots are out of reach")
+        reasons += excerpt(unusable, "jobs cannot run on this agent")
+        reasons += excerpt(pending, "jobs wait")
         return not reasons, reasons
 
     def notes(self) -> list[str]:

@@ -35,7 +35,7 @@ from elf.offline.damaged import naming_damages
 from elf.offline.events import find_files, read_events
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError, in_one_sentence, open_session
-from elf.offline.unfit import UnfitTimes
+from elf.offline.unfit_values import UnfitTimes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from elf.agents.archive.layout import ArchivedFile
 from elf.agents.language.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
-from elf.offline.unfit import UnfitTimes
+from elf.offline.unfit_values import UnfitTimes
 from elf.offline.verify.compare import compare
 from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, unfit_words, version_of
 from elf.offline.verify.report import Difference, WindowReport

@@ -18,7 +18,7 @@ from elf.offline.own import Brought
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.session import in_one_sentence, open_session
-from elf.offline.unfit import UnfitTimes
+from elf.offline.unfit_values import UnfitTimes
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elf.offline.grid import Window
-from elf.offline.unfit import UnfitTimes
+from elf.offline.unfit_values import UnfitTimes
 from elf.offline.verify.lacks import Label, announces
 from elf.offline.verify.versions import Counting
 

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from elf.agents.http.agent_service import Service
-from elf.agents.http.few import TOLD_MAX, few
+from elf.agents.http.excerpt import TOLD_MAX, excerpt
 from elf.agents.settings.config import AgentConfig, ApiSection
 
 
 @pytest.mark.parametrize("count", [0, 1, TOLD_MAX])
 def test_few_lines_are_all_told(count: int) -> None:
     lines = [f"job {number}" for number in range(count)]
-    assert few(iter(lines), "jobs wait") == lines
+    assert excerpt(iter(lines), "jobs wait") == lines
 
 
 def test_of_many_it_is_told_how_many_they_are() -> None:
-    told = few((f"job {number}" for number in range(1000)), "jobs wait")
+    told = excerpt((f"job {number}" for number in range(1000)), "jobs wait")
     assert told == [*(f"job {number}" for number in range(TOLD_MAX)), f"and {1000 - TOLD_MAX} more: jobs wait"]
 
 

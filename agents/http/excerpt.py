@@ -9,7 +9,7 @@ from collections.abc import Iterable
 TOLD_MAX = 16
 
 
-def few(lines: Iterable[str], kind: str) -> list[str]:
+def excerpt(lines: Iterable[str], kind: str) -> list[str]:
     """Return the first lines, and how many more there are of the kind that is named."""
     left = iter(lines)
     told = list(itertools.islice(left, TOLD_MAX))
