@@ -5,7 +5,7 @@ far exactly that is: stored together with what became of the lines, it makes a r
 
 Rename and create: the handle of the old file is read to its end, and watched a while longer for workers that still
 write to it, before and while the new one is read. Copy and truncate: noticed by the text before our offset; what was
-not read yet is taken from the copy where there is one, else counted as a gap. `roster` knows which files there are.
+not read yet is taken from the copy where there is one, else counted as a gap. Which files there are: `known_files`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elf.agents.host.clock import monotonic_ms
 from elf.agents.sources.carried import Carrier
 from elf.agents.sources.files import rotation
 from elf.agents.sources.files.followed import CutShortError, DamagedError, Followed, TruncatedError
-from elf.agents.sources.files.roster import Gap, Roster
+from elf.agents.sources.files.known_files import Gap, KnownFiles
 from elf.agents.sources.files.rotation import Position
 from elf.agents.sources.files.spool import Spool, Spools
 
@@ -69,7 +69,7 @@ class Tail:
     ) -> None:
         absolute = [os.path.abspath(pattern) for pattern in ([patterns] if isinstance(patterns, str) else patterns)]
         own = Spools(spools or {})
-        self._roster = Roster(absolute, from_end=start == "end", now_ms=now_ms, spools=own, carrier=carrier)
+        self._files = KnownFiles(absolute, from_end=start == "end", now_ms=now_ms, spools=own, carrier=carrier)
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         #: All files are our own: nobody but we write them.
@@ -80,41 +80,41 @@ class Tail:
     @property
     def carrier(self) -> Carrier | None:
         """What knows which lines those behind them need; may be set as long as nothing has been read."""
-        return self._roster.carrier
+        return self._files.carrier
 
     @carrier.setter
     def carrier(self, carrier: Carrier | None) -> None:
-        self._roster.carrier = carrier
+        self._files.carrier = carrier
 
     @property
     def errors(self) -> Mapping[str, str]:
         """Path -> why it cannot be read now; it is tried again at every look."""
-        return self._roster.errors
+        return self._files.errors
 
     @property
     def gap_count(self) -> int:
         """How many gaps there were since the start."""
-        return self._roster.gap_count
+        return self._files.gap_count
 
     @property
     def gap_bytes(self) -> int:
         """What is known to be lost in them."""
-        return self._roster.gap_bytes
+        return self._files.gap_bytes
 
     @property
     def begun_late(self) -> set[str]:
         """Logs with files that were rotated away before the first look and are not read, until that is noted."""
-        return self._roster.begun_late
+        return self._files.begun_late
 
     @property
     def troubles(self) -> list[str]:
         """Why lines may be out of sight: files that cannot be read, paths with no file, as of the last look."""
-        return self._roster.troubles
+        return self._files.troubles
 
     @property
     def waiting(self) -> set[str]:
         """Logs that had lines to read at the last look; a log with all files it was rotated to is one."""
-        return self._roster.waiting
+        return self._files.waiting
 
     def restore(self, positions: bytes, begun_late: Iterable[str] = ()) -> None:
         """Take up the places that `positions` returned in a former run, and its `begun_late`; before the first read.
@@ -122,7 +122,7 @@ class Tail:
         Raises:
             ValueError: they are damaged, or were written by a newer version.
         """
-        self._roster.restore(rotation.decode(positions), begun_late)
+        self._files.restore(rotation.decode(positions), begun_late)
 
     def positions(self) -> bytes:
         """Return, as JSON, the places after exactly what was handed out."""
@@ -130,11 +130,11 @@ class Tail:
 
     def places(self) -> list[Position]:
         """Return the places of all known files, those that are gone included."""
-        return self._roster.places()
+        return self._files.places()
 
     def look(self) -> None:
         """See which files there are, and read nothing."""
-        self._roster.look()
+        self._files.look()
 
     def take_late(self, live: str) -> bool:
         """Whether a log has files that were rotated away before the first look and are not read; once."""
@@ -144,7 +144,7 @@ class Tail:
 
     def take_gaps(self) -> list[Gap]:
         """Return the gaps found since the last call."""
-        return self._roster.take_gaps()
+        return self._files.take_gaps()
 
     def read(self, bytes_max: int, *, final: bool = False) -> Chunk | None:
         """Hand out the next whole lines, about `bytes_max` at most; None when there are none now.
@@ -152,19 +152,19 @@ class Tail:
         With `final` no more lines are expected: a last line without newline is handed out, too.
         """
         self._reads += 1
-        looked = self._roster.is_new or self._reads % _READS_PER_LOOK == 0
+        looked = self._files.is_new or self._reads % _READS_PER_LOOK == 0
         if looked:
-            self._roster.look()
+            self._files.look()
         chunk = self._next(bytes_max, final)
         if chunk is None and not looked:
-            self._roster.look()
+            self._files.look()
             chunk = self._next(bytes_max, final)
         self.at_end = chunk is None
         return chunk
 
     def close(self) -> None:
         """Close all files; the places are kept."""
-        self._roster.close()
+        self._files.close()
 
     def _next(self, bytes_max: int, final: bool) -> Chunk | None:
         """Ask the families in turn; once more if a truncation has changed what there is to read."""
@@ -173,7 +173,7 @@ class Tail:
         return self._ask(bytes_max, final) if chunk is None and self.gap_count != gaps else chunk
 
     def _ask(self, bytes_max: int, final: bool) -> Chunk | None:
-        families = list(self._roster.families.items())
+        families = list(self._files.families.items())
         for step in range(len(families)):
             live, files = families[(self._turn + step) % len(families)]
             for file in list(files):
@@ -187,7 +187,7 @@ class Tail:
         """Read one file; a truncation or an error is noted and the others go on."""
         if file.done:
             return b""
-        errors = self._roster.errors
+        errors = self._files.errors
         over = file.rotated_ms is not None and self._now_ms() - file.rotated_ms >= self._rotate_wait_ms
         try:
             data = file.read(bytes_max)
@@ -195,17 +195,17 @@ class Tail:
                 data = file.read(bytes_max, half_line=True)
                 file.done = not data and file.rotated_ms is not None
         except TruncatedError:
-            self._roster.on_truncated(file, live)
+            self._files.on_truncated(file, live)
             return b""
         except DamagedError as error:
             errors[file.path] = str(error)
-            self._roster.note_gap(file.position, live)
+            self._files.note_gap(file.position, live)
             file.done = True
             file.close()
             return b""
         except CutShortError as error:
             if file.path not in errors:
-                self._roster.note_gap(file.position, live)
+                self._files.note_gap(file.position, live)
             errors[file.path] = str(error)
             # It goes on if whoever copies it does.
             if not os.path.exists(file.path):

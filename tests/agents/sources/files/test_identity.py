@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from elf.agents.sources.files import identity, readers
+from elf.agents.sources.files.known_files import STALLED_MS
 from elf.agents.sources.files.readers import Reader
-from elf.agents.sources.files.roster import STALLED_MS
 from elf.agents.sources.files.rotation import GONE_MAX
 from tests.agents.sources.files.tailing import append, drain, lines, make, restarted
 
@@ -108,7 +108,7 @@ def test_a_copy_that_was_read_beyond_before_the_truncation_is_not_read(log: Path
     text += append(log, lines(3))
     seen += drain(tail) if looked else b""
     if not looked:  # as where the tail reads while it does not look at the folder
-        seen += tail._roster.files[os.stat(log).st_dev, os.stat(log).st_ino].read(1 << 16)
+        seen += tail._files.files[os.stat(log).st_dev, os.stat(log).st_ino].read(1 << 16)
     os.truncate(log, 0)
     text += append(log, lines(2))
     seen += drain(tail)

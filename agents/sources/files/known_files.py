@@ -40,7 +40,7 @@ class Gap(msgspec.Struct, frozen=True):
     file: tuple[int, int]
 
 
-class Roster:
+class KnownFiles:
     """The files of some paths and globs.
 
     Args:
