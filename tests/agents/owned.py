@@ -14,8 +14,7 @@ from elf.agents.settings.config import (
     OverlaySection,
     SourceConfig,
 )
-from tests.overlay.cluster import wait_until
-from tests.virtual.agents import Agent, free_port
+from tests.virtual.agents import Agent, free_port, running
 
 MINE, THEIRS = bytes(range(32)), bytes(range(1, 33))
 
@@ -41,12 +40,5 @@ async def cluster(
 ) -> AsyncIterator[list[Agent]]:
     """Run agents of one source that know each other."""
     ports = [free_port() for _ in range(count)]
-    agents = [Agent(config_of(folder, index, ports, operators or {})) for index in range(count)]
-    try:
-        for agent in agents:
-            await agent.start()
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+    async with running(config_of(folder, index, ports, operators or {}) for index in range(count)) as agents:
         yield agents
-    finally:
-        for agent in agents:
-            await agent.stop()

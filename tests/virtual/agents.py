@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
 from elf.agents import agent
 from elf.agents.settings.config import AgentConfig
+from tests.overlay.cluster import wait_until
 from tests.virtual.loop import running_loop
 
 
@@ -28,3 +32,17 @@ def now_ms() -> int:
 def time_s() -> float:
     """Return the seconds that the test has taken, to set deadlines by."""
     return running_loop().time()
+
+
+@contextlib.asynccontextmanager
+async def running(configs: Iterable[AgentConfig], source: str = "orders") -> AsyncIterator[list[Agent]]:
+    """Run agents of one source, from when they know each other; others may have taken their places at the end."""
+    agents = [Agent(config) for config in configs]
+    try:
+        for each in agents:
+            await each.start()
+        await wait_until(lambda: all(len(each.catalogue.members(source)) == len(agents) for each in agents))
+        yield agents
+    finally:
+        for each in agents:
+            await each.stop()

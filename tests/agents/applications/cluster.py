@@ -16,7 +16,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.language.installed.entry_points import Found
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.virtual.agents import Agent, free_port, now_ms, time_s
+from tests.virtual.agents import Agent, free_port, now_ms, running, time_s
 
 #: Published by `creator`, with an application.
 JOB = """
@@ -39,17 +39,9 @@ def have(monkeypatch: pytest.MonkeyPatch, **applications: type[Application]) -> 
 async def agents_of(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]]:
     """Start agents that know each other; those that are in the list at the end are stopped."""
     ports = [free_port() for _ in range(count)]
-    agents: list[Agent] = []
-    try:
-        for at in range(count):
-            join = [f"127.0.0.1:{ports[0]}"] if at else []
-            agents.append(Agent(configure(folder, f"web{at}", ports[at], join)))
-            await agents[-1].start()
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+    joins = [[f"127.0.0.1:{ports[0]}"] if at else [] for at in range(count)]
+    async with running(configure(folder, f"web{at}", ports[at], joins[at]) for at in range(count)) as agents:
         yield agents
-    finally:
-        for agent in agents:
-            await agent.stop()
 
 
 async def publish(agents: list[Agent], application: str, name: str = "sold") -> None:

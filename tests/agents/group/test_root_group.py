@@ -31,6 +31,7 @@ from elf.overlay.group.messages import Place
 from elf.overlay.ids import app_id, distance
 from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
+from tests.virtual import agents as virtual
 from tests.virtual.agents import Agent, free_port
 
 pytestmark = pytest.mark.virtual
@@ -45,15 +46,8 @@ async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]
         configure(folder, f"n{number}", port, [f"127.0.0.1:{ports[0]}"] if number else [])
         for number, port in enumerate(ports)
     ]
-    agents = [Agent(config) for config in configs]
-    try:
-        for agent in agents:
-            await agent.start()
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+    async with virtual.running(configs) as agents:
         yield agents
-    finally:
-        for agent in agents:
-            await agent.stop()
 
 
 async def publish(agents: list[Agent]) -> tuple[Agent, JobRecord]:

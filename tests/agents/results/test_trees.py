@@ -24,6 +24,7 @@ from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import app_id, partition_id
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
+from tests.virtual import agents as virtual
 from tests.virtual.agents import Agent, free_port, now_ms, time_s
 
 pytestmark = pytest.mark.virtual
@@ -48,18 +49,13 @@ Truth = collections.Counter[tuple[int, str]]
 @contextlib.asynccontextmanager
 async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]]:
     ports = [free_port() for _ in range(count)]
-    agents = []
-    for number, port in enumerate(ports):
-        others = [f"127.0.0.1:{other}" for other in ports if other != port]
-        agents.append(Agent(configure(folder, f"n{number}", port, others if number else [])))
-    try:
-        for agent in agents:
-            await agent.start()
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    configs = [
+        configure(folder, f"n{number}", port, addresses[:number] + addresses[number + 1 :] if number else [])
+        for number, port in enumerate(ports)
+    ]
+    async with virtual.running(configs) as agents:
         yield agents
-    finally:
-        for agent in agents:
-            await agent.stop()
 
 
 async def publish(agents: Sequence[Agent], job: str = JOB) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
@@ -86,15 +87,23 @@ def test_copies_move_to_the_successor_of_a_damaged_state_file(tmp_path: pathlib.
     database.close()
 
 
-def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.Path) -> None:
-    step = next(number for number, text in enumerate(STEPS) if "held_snapshots" in text)
-    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as old, old:
+@contextlib.contextmanager
+def old_file(path: pathlib.Path, step: int) -> Iterator[sqlite3.Connection]:
+    """Make a state file of a release that had so many steps of the tables; give what it is filled by."""
+    with contextlib.closing(sqlite3.connect(path)) as old, old:
         old.create_function("row_checksum", -1, row_checksum, deterministic=True)
         for text in STEPS[:step]:
             old.executescript(text)
         for key, value in {"agent_id": "0123456789abcdef", "transactions": "3", "version": str(step)}.items():
             old.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
+        yield old
         old.execute(f"PRAGMA user_version = {step}")
+
+
+def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.Path) -> None:
+    step = next(number for number, text in enumerate(STEPS) if "held_snapshots" in text)
+    with old_file(tmp_path / "state.db", step):
+        pass
     database = Database(tmp_path / "state.db")
     assert (database.agent_id, dict(database.damages.counts)) == ("0123456789abcdef", {})
     held = HeldReplicas(database)
@@ -106,16 +115,10 @@ def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.
 
 def test_copies_of_before_there_were_words_are_brought_along_but_not_damaged_ones(tmp_path: pathlib.Path) -> None:
     step = next(number for number, text in enumerate(STEPS) if "held_before" in text)
-    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as old, old:
-        old.create_function("row_checksum", -1, row_checksum, deterministic=True)
-        for text in STEPS[:step]:
-            old.executescript(text)
-        for key, value in {"agent_id": "0123456789abcdef", "transactions": "3", "version": str(step)}.items():
-            old.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
+    with old_file(tmp_path / "state.db", step) as old:
         for through, payload, flaw in ((4, b"four", 0), (5, None, 0), (6, b"six", 1)):
             row = (TREE, "a2", through - 1, through, payload)
             old.execute("INSERT INTO held_snapshots VALUES (?, ?, ?, ?, ?, ?)", (*row, row_checksum(*row) + flaw))
-        old.execute(f"PRAGMA user_version = {step}")
     database = Database(tmp_path / "state.db")
     held = HeldReplicas(database)
     assert held.snapshots() == [Keep(TREE, "a2", 3, 4, b"four"), Keep(TREE, "a2", 4, 5, None)]
