@@ -1,8 +1,9 @@
-"""A time of day that tests set for the agents they start (libfaketime)."""
+"""A time of day that tests set for the agents they start."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -10,7 +11,8 @@ import pytest
 
 from tests.system.ticking import wall_ms
 
-LIBRARY = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
+#: What fakes the time in a process that is started with it on its path.
+FAKED = pathlib.Path(__file__).with_name("faked")
 
 
 class TimeOfDay:
@@ -22,7 +24,7 @@ class TimeOfDay:
 
     def set_by(self, offset_s: int) -> None:
         self.offset_s = offset_s
-        # In one step: the library reads the file at every question.
+        # In one step: agents read the file whenever they ask what the time is.
         draft = self._file.with_suffix(".new")
         draft.write_text(f"{offset_s:+d}\n")
         draft.replace(self._file)
@@ -32,11 +34,7 @@ class TimeOfDay:
 
     @contextlib.contextmanager
     def held(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        assert LIBRARY is not None, "scripts/setup --test installs faketime"
         with patch.context() as agents:
-            agents.setenv("LD_PRELOAD", str(LIBRARY))
-            agents.setenv("FAKETIME_TIMESTAMP_FILE", str(self._file))
-            agents.setenv("FAKETIME_NO_CACHE", "1")
-            agents.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            agents.setenv("FAKETIME_FORCE_MONOTONIC_FIX", "0")
+            agents.setenv("PYTHONPATH", str(FAKED), prepend=os.pathsep)
+            agents.setenv("ELF_TESTS_TIME_OF_DAY", str(self._file))
             yield
