@@ -122,6 +122,7 @@ class OverlayNode:
                 is_busy=lambda: is_busy(self._apps),
             ),
             settings=ChannelSettings(heartbeat_ms=settings.heartbeat_ms, lease_ms=settings.lease_ms),
+            release=settings.release,
         )
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)

@@ -31,6 +31,8 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     k: int = 20
     #: Name of this agent in contributor lists; must be unique and survive restarts. Empty: the advertised address.
     agent_id: str = ""
+    #: Of the program, shown to agents that speak other versions.
+    release: str = ""
     #: Every link says something at least this often; a quarter of the lease, so three losses in a row do no harm.
     heartbeat_ms: int = 500
     #: A link silent for this long is lost, or for as long as its other end says if that is longer. Shorter repairs

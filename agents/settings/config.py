@@ -7,6 +7,7 @@ text into an `AgentConfig` and points at the place of a mistake.
 from __future__ import annotations
 
 import base64
+import importlib.metadata
 import ipaddress
 import pathlib
 import re
@@ -351,4 +352,5 @@ def overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
         heartbeat_ms=overlay.lease_ms // 4,
         lease_ms=overlay.lease_ms,
         agent_id=agent_id,
+        release=importlib.metadata.version("elf-stream"),
     )

@@ -2,7 +2,8 @@
 
 Owns the wire form of a call and its reply; authentication is `auth`, timing is `protocol`. An agent is named by its
 packed address alone (6 bytes, or 18 for IPv6): its id is the hash of that address, so no message can lie about an id,
-and twenty contacts fit one unfragmented datagram. `decode` raises nothing but `DecodeError`, for any bytes.
+and twenty contacts fit one unfragmented datagram. `decode` raises nothing but `DecodeError`, for any bytes. What a
+later release adds comes at the end of an array, and is passed over here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Version = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Value = Annotated[bytes, msgspec.Meta(max_length=HINT_BYTES_MAX)]
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Message(msgspec.Struct, frozen=True, array_like=True):
     call: CallId
     sender: Address
 

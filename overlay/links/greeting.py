@@ -14,14 +14,20 @@ from aiohttp import web
 from elf.overlay.dht.auth import Secret
 from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact
-from elf.overlay.links import handshake, wire
+from elf.overlay.links import former, handshake, wire
 from elf.overlay.links.door import GREETING_S
 from elf.overlay.links.handshake import Hello
+from elf.overlay.links.offer import agreed
 from elf.overlay.links.tls import Tls, certifies
 
-PATH = "/overlay/v2"
+PATH = "/overlay/v3"
+#: Where agents of the release before greet.
+FORMER_PATH = "/overlay/v2"
 #: Why a call fails without anybody being to blame; ValueError: for a host of a name that no host can have.
 UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError, ValueError)
+
+
+NOT_FOUND = 404
 
 
 class HungUpError(RemoteProtocolError):
@@ -29,25 +35,30 @@ class HungUpError(RemoteProtocolError):
 
 
 async def call(
-    client: aiohttp.ClientSession, to: Contact, secret: Secret | None, tls: Tls | None, mine: Hello
-) -> tuple[aiohttp.ClientWebSocketResponse, Hello]:
-    """Call an agent and greet it; returns the connection and who answered.
+    client: aiohttp.ClientSession, to: Contact, secret: Secret | None, tls: Tls | None, hello: Callable[[], Hello]
+) -> tuple[aiohttp.ClientWebSocketResponse, Hello, Hello]:
+    """Call an agent and greet it; returns the connection, what we said, made by `hello`, and who answered.
+
+    An agent that does not know the greeting is of the release before, and greeted once more as that does.
 
     Raises:
-        RemoteProtocolError: what answers is not this agent, or has not our secret.
+        RemoteProtocolError: what answers is not this agent, has not our secret, or speaks no version that we do.
         OSError: nothing answers, or its certificate is refused; so do `UNREACHABLE`'s others.
     """
     async with asyncio.timeout(GREETING_S):
-        ws = await client.ws_connect(
-            f"{'https' if tls is not None else 'http'}://{to.address}{PATH}",
-            compress=0,
-            max_msg_size=wire.FRAME_BYTES_MAX,
-            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
-            ssl=tls.client if tls is not None else True,
-        )
         try:
-            await ws.send_bytes(handshake.greet(secret, mine))
-            theirs, proof = handshake.read_answer(secret, mine, await ws.receive_bytes())
+            ws = await _open(client, to, tls, PATH)
+            mine = hello()
+            caller: handshake.Caller | former.Caller = handshake.Caller(secret, mine)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            ws = await _open(client, to, tls, FORMER_PATH)
+            mine = hello()
+            caller = former.Caller(secret, mine)
+        try:
+            await ws.send_bytes(caller.greeting)
+            theirs, proof = caller.welcomed(await ws.receive_bytes())
             if theirs.contact != to:
                 raise RemoteProtocolError(f"{to.address} says it is {theirs.address}")
             await ws.send_bytes(proof)
@@ -57,7 +68,19 @@ async def call(
         except BaseException:
             await ws.close()
             raise
-    return ws, theirs
+    return ws, mine, theirs
+
+
+async def _open(
+    client: aiohttp.ClientSession, to: Contact, tls: Tls | None, path: str
+) -> aiohttp.ClientWebSocketResponse:
+    return await client.ws_connect(
+        f"{'https' if tls is not None else 'http'}://{to.address}{path}",
+        compress=0,
+        max_msg_size=wire.FRAME_BYTES_MAX,
+        timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+        ssl=tls.client if tls is not None else True,
+    )
 
 
 async def answer(
@@ -66,19 +89,22 @@ async def answer(
     """Answer a call on a connection that is open; returns the caller and what we said, made by `hello` from its id.
 
     Raises:
-        RemoteProtocolError: the caller is no agent of this cluster.
+        RemoteProtocolError: the caller is no agent of this cluster, or speaks no version that we do.
         TimeoutError: it does not say so in time; so do aiohttp's errors.
     """
+    is_former = request.path == FORMER_PATH
+    answerer = former.Answerer(secret) if is_former else handshake.Answerer(secret)
     try:
         async with asyncio.timeout(GREETING_S):
-            theirs = handshake.read_hello(secret, await ws.receive_bytes())
+            theirs = answerer.called(await ws.receive_bytes())
             if theirs.contact == me:
                 raise RemoteProtocolError("a greeting with our own address")
             if request.secure and not certifies(ws.get_extra_info("peercert"), theirs.contact.host):
                 raise RemoteProtocolError(f"its certificate is not valid for {theirs.contact.host}")
             mine = hello(theirs.contact.id)
-            await ws.send_bytes(handshake.answer(secret, theirs, mine))
-            handshake.check_proof(secret, theirs, mine, await ws.receive_bytes())
+            await ws.send_bytes(answerer.welcome(theirs, mine))
+            agreed(mine.offer, theirs.offer)  # it was told what we speak, and learns what is wrong as we do
+            answerer.proven(await ws.receive_bytes())
     except TypeError as error:
         raise HungUpError("it closed during the greeting") from error
     return theirs, mine

@@ -1,29 +1,32 @@
-"""Who is at the other end of a link: three messages before the first frame.
+"""Who is at the other end of a link, and what it speaks: three messages before the first frame.
 
-Owns the greeting and its proofs; pure. Caller: its Hello. Answerer: its Hello and a proof over both. Caller: a proof
-over both. With a cluster secret, Hellos are sealed and proofs are keyed BLAKE2b tags, each with the fresh nonces and
-the role in its context: none can be replayed or reflected, and who lacks the secret learns neither names nor addresses.
-They show that a peer belongs to the cluster, not which agent it is (OVERLAY 1.2 a).
+Owns the greeting and its proofs; pure. Caller: its `Hello`. Answerer: its own, and a proof over both. Caller: a proof
+over both. With a cluster secret, what tells who somebody is, is sealed, and proofs are keyed BLAKE2b tags over all that
+both have said, each with the fresh nonces and the role in its context: none can be replayed or reflected, nobody in
+between lowers what is offered, and who lacks the secret learns neither names nor addresses. They show that a peer
+belongs to the cluster, not which agent it is (OVERLAY 1.2 a).
+
+The form of these messages never changes: releases that have no version in common learn that from them. What is added
+comes at the end of an array, and is passed over by who does not know it; proofs cover it as it was sent.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 
-from elf.overlay.decoding import read_msgpack
 from elf.overlay.dht.auth import Secret
-from elf.overlay.errors import DecodeError, UnsupportedVersionError
+from elf.overlay.errors import DecodeError
 from elf.overlay.fields import Address, AgentId
 from elf.overlay.ids import Contact, parse_address
-from elf.overlay.links.wire import VERSION, Framer
+from elf.overlay.links.offer import Features, Offer, Version, Word, agreed
+from elf.overlay.links.proofs import Box, Nonce, Proof, Tag, prove, read, seal, unseal, verify
+from elf.overlay.links.wire import Framer
 from elf.overlay.settings import LEASE_MS_MAX
 
-#: A greeting is a few hundred bytes; more is no greeting.
-GREETING_BYTES_MAX = 2_048
-NONCE_BYTES = 16
-Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+#: Of the greeting's form; there is no other.
+FORM = 1
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True):
@@ -34,13 +37,13 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     sender may be silent: agents need not be set alike, a link lasts as long as the more patient end of it says.
     """
 
-    version: int
     address: Address
     agent: AgentId
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     losses: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     nonce: Nonce
     lease_ms: Annotated[int, msgspec.Meta(ge=1, le=LEASE_MS_MAX)]
+    offer: Offer
 
     def __post_init__(self) -> None:
         parse_address(self.address)
@@ -57,125 +60,113 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Greeting(msgspec.Struct, frozen=True, array_like=True, tag="elf"):
-    """A Hello on its way: `box` holds it, sealed if there is a secret. `proof` comes from the answerer only."""
+    """A `Hello` on its way: `box` holds it, sealed if there is a secret."""
 
-    version: int
+    form: int
+    oldest: Version
+    newest: Version
+    features: Features
+    release: Word
     nonce: Nonce
     is_sealed: bool
-    box: Annotated[bytes, msgspec.Meta(max_length=1_024)]
-    proof: Annotated[bytes, msgspec.Meta(max_length=64)] = b""
+    box: Box
 
 
-class Proof(msgspec.Struct, frozen=True, array_like=True):
-    """The caller's proof, last message of the greeting."""
+class Welcome(msgspec.Struct, frozen=True, array_like=True):
+    """The answerer's message: its greeting, and the proof that it has the caller's and the secret."""
 
-    proof: Annotated[bytes, msgspec.Meta(max_length=64)]
-
-
-def greet(secret: Secret | None, mine: Hello) -> bytes:
-    """Return the caller's first message."""
-    return msgspec.msgpack.encode(_wrap(secret, mine, b"caller"))
+    greeting: Box
+    proof: Tag
 
 
-def read_hello(secret: Secret | None, data: bytes) -> Hello:
-    """Read a caller's greeting.
+class Caller:
+    """The end of a link that opens it.
 
-    Raises:
-        DecodeError: the bytes are none, or sealed with another secret.
-        UnsupportedVersionError: the peer speaks another version.
+    Args:
+        secret: the cluster's, or None.
+        mine: what we say of ourselves, its nonce fresh.
     """
-    return _unwrap(secret, _read(data), b"caller")
+
+    def __init__(self, secret: Secret | None, mine: Hello) -> None:
+        self._secret = secret
+        self._mine = mine
+        #: Our first message.
+        self.greeting = _wrap(secret, mine, b"caller")
+
+    def welcomed(self, data: bytes) -> tuple[Hello, bytes]:
+        """Check the answer to our greeting; returns the other end's Hello and the message to send in return.
+
+        Raises:
+            DecodeError: no answer, or without a valid proof.
+            UnsupportedVersionError: the peer speaks no version that we do.
+        """
+        welcome = read(data, Welcome, "an answer to a greeting")
+        theirs = _unwrap(self._secret, welcome.greeting, b"answerer" + self._mine.nonce)
+        said = self.greeting, welcome.greeting
+        verify(self._secret, said, b"answerer", welcome.proof)
+        agreed(self._mine.offer, theirs.offer)
+        return theirs, msgspec.msgpack.encode(Proof(prove(self._secret, said, b"caller")))
 
 
-def answer(secret: Secret | None, theirs: Hello, mine: Hello) -> bytes:
-    """Return the answerer's message."""
-    greeting = _wrap(secret, mine, b"answerer" + theirs.nonce)
-    proof = _prove(secret, theirs, mine, b"answerer")
-    return msgspec.msgpack.encode(msgspec.structs.replace(greeting, proof=proof))
+class Answerer:
+    """The end of a link that was called; it knows nothing of the caller before `called`.
 
-
-def read_answer(secret: Secret | None, mine: Hello, data: bytes) -> tuple[Hello, bytes]:
-    """Check the answer to our greeting; returns the other end's Hello and the message to send in return.
-
-    Raises:
-        DecodeError: no answer, or without a valid proof.
-        UnsupportedVersionError: the peer speaks another version.
+    Args:
+        secret: the cluster's, or None.
     """
-    greeting = _read(data)
-    theirs = _unwrap(secret, greeting, b"answerer" + mine.nonce)
-    _verify(secret, mine, theirs, b"answerer", greeting.proof)
-    return theirs, msgspec.msgpack.encode(Proof(_prove(secret, mine, theirs, b"caller")))
 
+    def __init__(self, secret: Secret | None) -> None:
+        self._secret = secret
+        self._said = b"", b""
 
-def check_proof(secret: Secret | None, theirs: Hello, mine: Hello, data: bytes) -> None:
-    """Check the caller's proof.
+    def called(self, data: bytes) -> Hello:
+        """Read a caller's greeting.
 
-    Raises:
-        DecodeError: it is none, or not valid.
-    """
-    try:
-        proof = read_msgpack(_capped(data), Proof)
-    except msgspec.DecodeError as error:
-        raise DecodeError(f"not a proof: {error}") from error
-    _verify(secret, theirs, mine, b"caller", proof.proof)
+        Raises:
+            DecodeError: the bytes are none, or sealed with another secret.
+        """
+        theirs = _unwrap(self._secret, data, b"caller")
+        self._said = data, b""
+        return theirs
+
+    def welcome(self, theirs: Hello, mine: Hello) -> bytes:
+        """Return our message; who speaks no version that we do, learns so from it."""
+        greeting = _wrap(self._secret, mine, b"answerer" + theirs.nonce)
+        self._said = self._said[0], greeting
+        return msgspec.msgpack.encode(Welcome(greeting, prove(self._secret, self._said, b"answerer")))
+
+    def proven(self, data: bytes) -> None:
+        """Check the caller's proof.
+
+        Raises:
+            DecodeError: it is none, or not valid.
+        """
+        verify(self._secret, self._said, b"caller", read(data, Proof, "a proof").proof)
 
 
 def framer(secret: Secret | None, caller: Hello, answerer: Hello, *, calling: bool) -> Framer:
     """Return the framer of one end; tags are bound to this link and to their direction."""
     nonces = caller.nonce + answerer.nonce
     down, up = b"elf frame to caller" + nonces, b"elf frame to answerer" + nonces
-    return Framer(secret, up, down) if calling else Framer(secret, down, up)
+    version = agreed(caller.offer, answerer.offer)
+    return Framer(secret, up, down, version) if calling else Framer(secret, down, up, version)
 
 
-def _wrap(secret: Secret | None, mine: Hello, role: bytes) -> Greeting:
-    box = msgspec.msgpack.encode(mine)
-    if secret is not None:
-        box = secret.seal(box, b"elf hello of " + role + mine.nonce)
-    return Greeting(mine.version, mine.nonce, secret is not None, box)
+def _wrap(secret: Secret | None, mine: Hello, role: bytes) -> bytes:
+    box = seal(secret, msgspec.msgpack.encode(mine), role + mine.nonce)
+    offer = mine.offer
+    return msgspec.msgpack.encode(
+        Greeting(FORM, offer.oldest, offer.newest, offer.features, offer.release, mine.nonce, secret is not None, box)
+    )
 
 
-def _read(data: bytes) -> Greeting:
-    try:
-        greeting = read_msgpack(_capped(data), Greeting)
-    except msgspec.DecodeError as error:
-        raise DecodeError(f"not a greeting: {error}") from error
-    if greeting.version != VERSION:
-        raise UnsupportedVersionError(f"a greeting of version {greeting.version}; this agent speaks {VERSION}")
-    return greeting
-
-
-def _capped(data: bytes) -> bytes:
-    if len(data) > GREETING_BYTES_MAX:
-        raise DecodeError(f"a greeting of {len(data)} bytes is over the limit of {GREETING_BYTES_MAX}")
-    return data
-
-
-def _unwrap(secret: Secret | None, greeting: Greeting, role: bytes) -> Hello:
-    box: bytes | None = greeting.box
-    if secret is None and greeting.is_sealed:
-        raise DecodeError("the peer has a cluster secret and we have none; set overlay.secret_file")
-    if secret is not None:
-        box = secret.unseal(greeting.box, b"elf hello of " + role + greeting.nonce) if greeting.is_sealed else None
-        if box is None:
-            raise DecodeError("the peer does not prove that it knows the cluster secret")
-    try:
-        hello = read_msgpack(box or b"", Hello)
-    except msgspec.DecodeError as error:
-        raise DecodeError(f"a greeting without a name: {error}") from error
-    if (hello.version, hello.nonce) != (greeting.version, greeting.nonce):
+def _unwrap(secret: Secret | None, data: bytes, role: bytes) -> Hello:
+    greeting = read(data, Greeting, "a greeting")
+    if greeting.form != FORM:
+        raise DecodeError(f"not a greeting: of form {greeting.form}, and there is no other than {FORM}")
+    box = unseal(secret, greeting.box, greeting.is_sealed, role + greeting.nonce)
+    hello = read(box, Hello, "a greeting with a name")
+    offer = Offer(greeting.oldest, greeting.newest, greeting.features, greeting.release)
+    if (hello.offer, hello.nonce) != (offer, greeting.nonce):
         raise DecodeError("a greeting that contradicts itself")
     return hello
-
-
-def _prove(secret: Secret | None, caller: Hello, answerer: Hello, role: bytes) -> bytes:
-    if secret is None:
-        return b""
-    return secret.tag(msgspec.msgpack.encode((caller, answerer)), b"elf link " + role)
-
-
-def _verify(secret: Secret | None, caller: Hello, answerer: Hello, role: bytes, proof: bytes) -> None:
-    if secret is None:
-        if proof:
-            raise DecodeError("the peer has a cluster secret and we have none; set overlay.secret_file")
-    elif not secret.verify(msgspec.msgpack.encode((caller, answerer)), b"elf link " + role, proof):
-        raise DecodeError("the peer does not prove that it knows the cluster secret")

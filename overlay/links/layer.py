@@ -27,12 +27,15 @@ from msgspec.structs import replace
 from elf.overlay.dht.auth import Secret
 from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact
-from elf.overlay.links import handshake, wire
+from elf.overlay.links import handshake
 from elf.overlay.links.binding import Bound
 from elf.overlay.links.channel import Channel, ChannelSettings
 from elf.overlay.links.handshake import Hello
 from elf.overlay.links.lanes import is_bulk, is_patient
+from elf.overlay.links.offer import Offer
 from elf.overlay.links.peers import COUNTERS, Link, Peer
+from elf.overlay.links.proofs import NONCE_BYTES
+from elf.overlay.links.wire import OLDEST_VERSION, VERSION
 from elf.overlay.messages import Message, decode, encode
 
 log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         clock: milliseconds that never step back.
         owner: what the links are for.
         settings: how their channels behave.
+        release: of the program.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         clock: Callable[[], int],
         owner: LinkOwner,
         settings: ChannelSettings,
+        release: str,
     ) -> None:
         self.me = me
         self.agent = agent
@@ -94,6 +99,8 @@ class LinkLayer(abc.ABC, Generic[T]):
         self._owner = owner
         self._slow = False
         self._settings = settings
+        #: What this node speaks.
+        self.offer = Offer(OLDEST_VERSION, VERSION, release=release)
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer[T]] = {}
         self._losses: dict[bytes, int] = {}
@@ -179,9 +186,9 @@ class LinkLayer(abc.ABC, Generic[T]):
     # ---- one link of each peer
 
     def _hello(self, other: bytes) -> Hello:
-        nonce = self._rng.randbytes(handshake.NONCE_BYTES)
+        nonce = self._rng.randbytes(NONCE_BYTES)
         losses, lease_ms = self._losses.get(other, 0), self._settings.lease_ms
-        return Hello(wire.VERSION, self.me.address, self.agent, self._incarnation, losses, nonce, lease_ms)
+        return Hello(self.me.address, self.agent, self._incarnation, losses, nonce, lease_ms, self.offer)
 
     def _link(self, end: T, mine: Hello, theirs: Hello, *, calling: bool) -> Link[T]:
         """Return the link of a connection whose greeting is done."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -75,6 +76,7 @@ class Links(LinkLayer[End]):
         self._frame_secret = None if bound.tls is not None else self._secret
         app = web.Application()
         app.router.add_get(greeting.PATH, self._serve)
+        app.router.add_get(greeting.FORMER_PATH, self._serve)
         app.on_response_prepare.append(_say_little)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -119,8 +121,8 @@ class Links(LinkLayer[End]):
         assert self._client is not None
         link = None
         try:
-            mine = self._hello(peer.contact.id)
-            ws, theirs = await greeting.call(self._client, peer.contact, self._secret, self._tls, mine)
+            hello = partial(self._hello, peer.contact.id)
+            ws, mine, theirs = await greeting.call(self._client, peer.contact, self._secret, self._tls, hello)
             link = self._link(End(ws), mine, theirs, calling=True)
             self._refusals.pop(peer.contact.address, None)
             self._hung_up.pop(peer.contact.address, None)

@@ -19,8 +19,8 @@ import msgspec
 from elf.overlay.dht.auth import TAG_BYTES, Secret
 from elf.overlay.errors import DamagedError, DecodeError, UnsupportedVersionError
 
-#: Version of everything on a link, greeting included; 1 had one message a frame and no acknowledgements, 2 no leases.
-VERSION = 3
+#: Versions of frames and messages that are spoken here; 1 had one message a frame and no acknowledgements, 2 no leases.
+OLDEST_VERSION, VERSION = 3, 3
 #: Most a body may hold before compression, and grow to after it; large messages go in several frames. Small enough
 #: that a frame passes a slow line well within the lease, large enough that a frame's own cost does not count.
 BODY_BYTES_MAX = 128 << 10
@@ -76,16 +76,20 @@ class Framer:
         secret: the cluster secret, or None.
         outward: context of tags we make: names the link (both nonces) and the direction.
         inward: context of tags we accept.
+        version: what both ends agreed on.
     """
 
-    def __init__(self, secret: Secret | None, outward: bytes = b"", inward: bytes = b"") -> None:
+    def __init__(
+        self, secret: Secret | None, outward: bytes = b"", inward: bytes = b"", version: int = VERSION
+    ) -> None:
         self._secret = secret
         self._outward = outward
         self._inward = inward
+        self._version = version
 
     def wrap(self, frame: Frame) -> bytes:
         """Return the bytes of a frame."""
-        head = _HEAD.pack(VERSION, frame.flags, frame.number, frame.serial, frame.ack, frame.grant)
+        head = _HEAD.pack(self._version, frame.flags, frame.number, frame.serial, frame.ack, frame.grant)
         if self._secret is not None:
             data = head + frame.body
             return data + self._secret.tag(data, self._outward)
@@ -113,8 +117,8 @@ class Framer:
             if end < _HEAD.size or not self._secret.verify(data[:end], self._inward, data[end:]):
                 raise DecodeError("a frame without a valid tag")
         version, flags, number, serial, ack, grant = _HEAD.unpack_from(data)
-        if version != VERSION:
-            raise UnsupportedVersionError(f"a frame of version {version}; this agent speaks {VERSION}")
+        if version != self._version:
+            raise UnsupportedVersionError(f"a frame of version {version}; {self._version} was agreed on")
         if flags & ~_FLAGS or (number | serial | ack | grant) >> _NUMBER_BITS:
             raise DecodeError(f"a frame with unknown flags {flags} or an illegal number")
         return Frame(flags, number, serial, ack, grant, view[_HEAD.size : end])

@@ -14,11 +14,11 @@ from typing import Any
 
 from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact
-from elf.overlay.links import handshake
 from elf.overlay.links.binding import Bound
 from elf.overlay.links.door import GREETING_S
-from elf.overlay.links.handshake import Hello
+from elf.overlay.links.handshake import Answerer, Caller, Hello
 from elf.overlay.links.layer import LinkLayer
+from elf.overlay.links.offer import agreed
 from elf.overlay.links.peers import Link, Peer
 from elf.overlay.messages import Message
 from elf.overlay.sim.streams import StreamEnd, Streams
@@ -112,8 +112,9 @@ class SimLinks(LinkLayer[StreamEnd]):
                 self._give_up(peer)
                 return
             mine = self._hello(peer.contact.id)
-            self._greet(end, lambda data: self._on_welcome(peer, end, mine, data), lambda: self._give_up(peer))
-            end.send(handshake.greet(self._secret, mine))
+            caller = Caller(self._secret, mine)
+            self._greet(end, lambda data: self._on_welcome(peer, end, mine, caller, data), lambda: self._give_up(peer))
+            end.send(caller.greeting)
 
         return opened
 
@@ -139,8 +140,8 @@ class SimLinks(LinkLayer[StreamEnd]):
         end.on_data = take
         end.on_closed = fail
 
-    def _on_welcome(self, peer: Peer[StreamEnd], end: StreamEnd, mine: Hello, data: bytes) -> None:
-        theirs, proof = handshake.read_answer(self._secret, mine, data)
+    def _on_welcome(self, peer: Peer[StreamEnd], end: StreamEnd, mine: Hello, caller: Caller, data: bytes) -> None:
+        theirs, proof = caller.welcomed(data)
         if theirs.contact != peer.contact:
             raise RemoteProtocolError(f"{peer.contact.address} says it is {theirs.address}")
         end.send(proof)
@@ -155,14 +156,16 @@ class SimLinks(LinkLayer[StreamEnd]):
             self._greet(end, lambda data: self._on_hello(end, data), lambda: None)
 
     def _on_hello(self, end: StreamEnd, data: bytes) -> None:
-        theirs = handshake.read_hello(self._secret, data)
+        answerer = Answerer(self._secret)
+        theirs = answerer.called(data)
         if theirs.contact == self.me:
             raise RemoteProtocolError("a greeting with our own address")
         mine = self._hello(theirs.contact.id)
-        end.send(handshake.answer(self._secret, theirs, mine))
+        end.send(answerer.welcome(theirs, mine))
+        agreed(mine.offer, theirs.offer)
 
         def proven(proof: bytes) -> None:
-            handshake.check_proof(self._secret, theirs, mine, proof)
+            answerer.proven(proof)
             self._run(self._link(end, mine, theirs, calling=False))
 
         self._greet(end, proven, lambda: None)

@@ -49,9 +49,10 @@ from elf.overlay.dht.protocol import DhtProtocol
 from elf.overlay.dht.table import Table
 from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact
-from elf.overlay.links import handshake, wire
+from elf.overlay.links import former, handshake, wire
 from elf.overlay.links.channel import Channel, ChannelSettings
 from elf.overlay.links.handshake import Hello
+from elf.overlay.links.offer import Offer
 from elf.overlay.sim.loop import SimLoop
 from tests.fuzz import groups, lines
 from tests.fuzz.examples import draw, kinds
@@ -191,12 +192,10 @@ def _link_targets(rng: random.Random) -> list[Target]:
     drawn = [_message(kind, rng) for kind in kinds(messages.Message) for _ in range(EACH)]
     samples = [messages.encode(message) for message in drawn]
     caller, answerer = (_hello(contact, rng) for contact in (THERE, HERE))
-    hellos = [handshake.greet(None, hello) for hello in (caller, answerer)]
-    sealed = [handshake.greet(SECRET, hello) for hello in (caller, answerer)]
-    welcomes = [handshake.answer(secret, caller, answerer) for secret in (SECRET, None)]
-    proofs = [
-        handshake.read_answer(SECRET, caller, welcomes[0])[1],
-        handshake.read_answer(None, caller, welcomes[1])[1],
+    ends = [
+        _Greeted(age, form, secret, caller, answerer)
+        for age, form in {"": handshake, "former ": former}.items()
+        for secret in (None, SECRET)
     ]
     packed = [wire.pack(samples[index : index + size]) for size in (1, 4, 20) for index in range(0, len(samples), size)]
     bodies = {
@@ -210,12 +209,7 @@ def _link_targets(rng: random.Random) -> list[Target]:
     wrong: tuple[type[Exception], ...] = (RemoteProtocolError,)
     return [
         Target("message", again, samples, wrong, 2.0),
-        Target("hello", partial(handshake.read_hello, None), hellos, wrong),
-        Target("hello, keyed", partial(handshake.read_hello, SECRET), sealed, wrong),
-        Target("welcome", partial(handshake.read_answer, None, caller), welcomes, wrong),
-        Target("welcome, keyed", partial(handshake.read_answer, SECRET, caller), welcomes, wrong),
-        Target("proof", partial(handshake.check_proof, None, caller, answerer), proofs, wrong),
-        Target("proof, keyed", partial(handshake.check_proof, SECRET, caller, answerer), proofs, wrong),
+        *(target for end in ends for target in end.targets(wrong)),
         Target("frame", partial(_frame, None), _conversation(None, samples), wrong),
         Target("frame, keyed", partial(_frame, SECRET), _conversation(SECRET, samples), wrong),
         Target("frame, good checksum", _checked_frame, [f[:-4] for f in _conversation(None, samples)], wrong),
@@ -243,7 +237,25 @@ def _message(kind: type[messages.Message], rng: random.Random) -> messages.Messa
 
 def _hello(contact: Contact, rng: random.Random) -> Hello:
     drawn: Hello = draw(Hello, rng)
-    return msgspec.structs.replace(drawn, version=wire.VERSION, address=contact.address)
+    return msgspec.structs.replace(drawn, address=contact.address, offer=Offer(wire.OLDEST_VERSION, wire.VERSION))
+
+
+class _Greeted:
+    """A greeting of today's form or of the former, each of its messages as it should be."""
+
+    def __init__(self, age: str, form: Any, secret: Secret | None, mine: Hello, theirs: Hello) -> None:
+        self._name = f"{age}{{}}{', keyed' if secret else ''}"
+        self._called = lambda data: form.Answerer(secret).called(data)
+        self._caller, self._answerer = form.Caller(secret, mine), form.Answerer(secret)
+        self.welcome = self._answerer.welcome(self._answerer.called(self._caller.greeting), theirs)
+        self.proof = self._caller.welcomed(self.welcome)[1]
+
+    def targets(self, wrong: tuple[type[Exception], ...]) -> list[Target]:
+        return [
+            Target(self._name.format("welcome"), self._caller.welcomed, [self.welcome], wrong),
+            Target(self._name.format("proof"), self._answerer.proven, [self.proof], wrong),
+            Target(self._name.format("hello"), self._called, [self._caller.greeting], wrong),
+        ]
 
 
 def _conversation(secret: Secret | None, samples: Sequence[bytes]) -> list[bytes]:

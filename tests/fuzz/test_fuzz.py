@@ -21,7 +21,7 @@ from elf.cbt import decode as decode_block
 from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX
 from elf.overlay.errors import DecodeError
 from elf.overlay.links import wire
-from elf.overlay.links.handshake import GREETING_BYTES_MAX
+from elf.overlay.links.proofs import GREETING_BYTES_MAX
 from tests.fuzz import run
 from tests.fuzz.mutations import NESTS, TOKENS
 from tests.fuzz.pao_examples import PLAN, SCHEMA

@@ -14,12 +14,16 @@ import aiohttp
 import pytest
 
 from elf.overlay.dht.auth import Secret
-from elf.overlay.links import door, greeting, handshake, wire
-from elf.overlay.links.handshake import Hello
+from elf.overlay.links import door, greeting, wire
+from elf.overlay.links.handshake import Caller
 from elf.overlay.links.websocket import Links
 from tests.overlay.cluster import wait_until
+from tests.overlay.links.greetings import greeting as said
+from tests.overlay.links.greetings import hello
 
 from .test_websocket import KEY, OTHER_KEY, End, numbers
+
+STRANGER = hello("127.0.0.1:9")
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +140,7 @@ async def test_a_greeting_that_never_ends_is_hung_up_on(progress: str, monkeypat
             url = f"http://{end.contact.address}{greeting.PATH}"
             async with aiohttp.ClientSession() as session, session.ws_connect(url) as ws:
                 if progress == "a greeting":
-                    await ws.send_bytes(handshake.greet(KEY, stranger_hello()))
+                    await ws.send_bytes(said(KEY, STRANGER))
                     assert (await ws.receive()).type is aiohttp.WSMsgType.BINARY
                 async with asyncio.timeout(5):
                     while not (await ws.receive()).type.name.startswith("CLOS"):
@@ -144,10 +148,6 @@ async def test_a_greeting_that_never_ends_is_hung_up_on(progress: str, monkeypat
         await wait_until(lambda: waiting(end.links) == 0)
         assert end.links.counters["links_refused"] >= 1
         assert not end.opened
-
-
-def stranger_hello() -> Hello:
-    return Hello(wire.VERSION, "127.0.0.1:9", "stranger", 1, 0, b"n" * 16, 3_000)
 
 
 async def exchange(end: End, sent: list[bytes]) -> bytes:
@@ -174,19 +174,19 @@ async def test_who_lacks_the_secret_learns_nothing_and_changes_nothing() -> None
     rng = random.Random(3)
     async with end_of() as end:
         tries = [
-            [handshake.greet(None, stranger_hello())],
-            [handshake.greet(OTHER_KEY, stranger_hello())],
-            [handshake.greet(OTHER_KEY, stranger_hello()), rng.randbytes(40)],
+            [said(None, STRANGER)],
+            [said(OTHER_KEY, STRANGER)],
+            [said(OTHER_KEY, STRANGER), rng.randbytes(40)],
             [rng.randbytes(100)],
             [],
         ]
         # What a member once said is of no use a second time: the answer is sealed, and its nonce is new.
-        recorded = handshake.greet(KEY, Hello(wire.VERSION, "127.0.0.1:10", "member", 1, 0, b"m" * 16, 3_000))
+        recorded = said(KEY, hello("127.0.0.1:10", "member", b"m" * 16))
         tries += [[recorded], [recorded, rng.randbytes(40)]]
         for sent in tries:
-            said = await exchange(end, sent)
-            assert said.startswith(b"HTTP/1.1 101")
-            body = said.split(b"\r\n\r\n", 1)[1]
+            heard = await exchange(end, sent)
+            assert heard.startswith(b"HTTP/1.1 101")
+            body = heard.split(b"\r\n\r\n", 1)[1]
             for word in (
                 end.contact.address.encode(),
                 str(end.contact.port).encode(),
@@ -195,8 +195,8 @@ async def test_who_lacks_the_secret_learns_nothing_and_changes_nothing() -> None
                 b"aiohttp",
             ):
                 assert word not in body
-            assert b"aiohttp" not in said
-            assert b"Python" not in said
+            assert b"aiohttp" not in heard
+            assert b"Python" not in heard
         assert not end.opened
         assert not end.seen
         assert not end.lost
@@ -210,10 +210,9 @@ async def test_oversized_frames_are_refused_before_they_are_taken_in() -> None:
         for sent in ([bytes(wire.FRAME_BYTES_MAX + 1)], None):
             async with aiohttp.ClientSession() as session, session.ws_connect(url, max_msg_size=0) as ws:
                 if sent is None:
-                    hello = stranger_hello()
-                    await ws.send_bytes(handshake.greet(None, hello))
-                    _, proof = handshake.read_answer(None, hello, await ws.receive_bytes())
-                    await ws.send_bytes(proof)
+                    caller = Caller(None, STRANGER)
+                    await ws.send_bytes(caller.greeting)
+                    await ws.send_bytes(caller.welcomed(await ws.receive_bytes())[1])
                     await wait_until(lambda: bool(end.opened))
                     sent = [bytes(16 << 20)]
                 with contextlib.suppress(ConnectionError):

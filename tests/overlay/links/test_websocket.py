@@ -14,15 +14,17 @@ import pytest
 from elf.overlay.clock import now_ms
 from elf.overlay.dht.auth import Secret
 from elf.overlay.ids import Contact
-from elf.overlay.links import handshake, wire
+from elf.overlay.links import wire
 from elf.overlay.links.binding import Bound
 from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.greeting import PATH
-from elf.overlay.links.handshake import Hello
+from elf.overlay.links.handshake import Caller
 from elf.overlay.links.layer import LinkOwner
+from elf.overlay.links.proofs import Proof
 from elf.overlay.links.websocket import HANG_UPS_MIN, Links
 from elf.overlay.messages import Message, Reply, Request
 from tests.overlay.cluster import wait_until
+from tests.overlay.links.greetings import greeting, hello
 
 
 class End:
@@ -48,6 +50,7 @@ class End:
                 on_lost=self.lost.append,
             ),
             settings=ChannelSettings(heartbeat_ms=50, lease_ms=lease_ms),
+            release="0.0",
         )
 
     async def start(self) -> None:
@@ -133,11 +136,10 @@ async def test_a_closed_peer_is_lost_once_and_found_again() -> None:
 
 async def test_a_silent_peer_is_lost_after_its_lease() -> None:
     async with ends(None, lease_ms=300) as (a,):
-        hello = Hello(wire.VERSION, "127.0.0.1:9", "silent", 1, 0, b"n" * 16, 1)
+        caller = Caller(None, hello("127.0.0.1:9", lease_ms=1))
         async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{a.contact.address}{PATH}") as ws:
-            await ws.send_bytes(handshake.greet(None, hello))
-            _, proof = handshake.read_answer(None, hello, await ws.receive_bytes())
-            await ws.send_bytes(proof)
+            await ws.send_bytes(caller.greeting)
+            await ws.send_bytes(caller.welcomed(await ws.receive_bytes())[1])
             await wait_until(lambda: a.opened == [Contact.at("127.0.0.1", 9)])
             await wait_until(lambda: a.lost == [Contact.at("127.0.0.1", 9)])
 
@@ -173,13 +175,11 @@ async def test_another_secret_opens_no_link(ours: Secret | None, theirs: Secret 
 async def test_any_bytes_from_a_caller_are_refused_and_counted() -> None:
     async with ends(None, None, lease_ms=300) as (a, b):
         rng = random.Random(5)
-        hello = Hello(wire.VERSION, "127.0.0.1:9", "mallory", 1, 0, b"n" * 16, 3_000)
-        own = Hello(wire.VERSION, a.contact.address, "mallory", 1, 0, b"n" * 16, 3_000)
-        good = handshake.greet(None, hello)
+        good, own = greeting(None, hello("127.0.0.1:9")), greeting(None, hello(a.contact.address))
         framer, frame = wire.Framer(None), wire.Frame
         garbage: list[list[bytes]] = [[rng.randbytes(rng.randint(0, 300))] for _ in range(10)]
-        garbage += [[good, rng.randbytes(20)], [handshake.greet(None, own)], [b"x" * 5_000]]
-        proof = msgspec.msgpack.encode(handshake.Proof(b""))
+        garbage += [[good, rng.randbytes(20)], [own], [b"x" * 5_000]]
+        proof = msgspec.msgpack.encode(Proof(b""))
         garbage += [[good, proof, rng.randbytes(rng.randint(0, 100))] for _ in range(10)]
         batches = [(0, b"\x99\x99"), (0, b""), (wire.BATCH, b"\x99\x99"), (wire.BATCH, b""), (wire.COMPRESSED, b"x")]
         garbage += [[good, proof, framer.wrap(frame(wire.DATA | flags, 1, 0, 0, 0, body))] for flags, body in batches]
