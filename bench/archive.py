@@ -25,7 +25,7 @@ import data  # noqa: E402
 from ending import end_in_order  # noqa: E402
 
 import elf  # noqa: E402
-from examples.demo.clicks import COLUMNS  # noqa: E402
+from elf.demo.clicks import COLUMNS  # noqa: E402
 from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
 from tests.system.proof.shop import JOBS  # noqa: E402
 

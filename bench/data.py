@@ -13,7 +13,7 @@ import polars as pl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from examples.demo.clicks import START_MS, USERS, generate  # noqa: E402
+from elf.demo.clicks import START_MS, USERS, generate  # noqa: E402
 
 FOLDER = ROOT / ".bench"
 SEED = 7

@@ -54,7 +54,7 @@ def overlay(folder: pathlib.Path, agents: int, rate: float) -> Iterator[list[Age
             if number < 2:
                 log = folder / f"clicks-{number}.log"
                 drawn = ["--live", "--rate", str(rate), "--out", str(log)]
-                command = [sys.executable, "-m", "examples.demo.clicks", *drawn]
+                command = [sys.executable, "-m", "elf.demo.clicks", *drawn]
                 writers.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL))
                 sources = {"clicks": {"path": str(log)}}
             join = [made[-1].overlay, made[0].overlay] if made else []

@@ -31,10 +31,10 @@ from elf.agents.jobs.definition import Definition  # noqa: E402
 from elf.agents.jobs.plan import compile_job  # noqa: E402
 from elf.cbt import decode  # noqa: E402
 from elf.client.results import Intervals  # noqa: E402
+from elf.demo.clicks import START_MS, generate  # noqa: E402
 from elf.offline.backfill.run import run_backfill  # noqa: E402
 from elf.offline.events import find_files  # noqa: E402
 from elf.offline.session import open_session  # noqa: E402
-from examples.demo.clicks import START_MS, generate  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,6 +20,7 @@ from elf.cli import (
     applications,
     backfill,
     changes,
+    demo,
     explain,
     jobs,
     keys,
@@ -83,6 +84,7 @@ def _options(
 
 
 for _module in (
+    demo,
     agent,
     keys,
     jobs,

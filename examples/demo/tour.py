@@ -18,17 +18,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 
 import elf
 from elf.agents.errors import ElfError
 from elf.cli.exits import DIFFERS, OK
-from elf.cli.output import result_table
-from examples.demo.servers import Servers, until_stopped
+from elf.cli.output import console, result_table
+from elf.cli.screen import Screen
+from elf.demo.servers import Servers, until_stopped
 
 JOB = "shop/micro-promotion"
 #: So long Spark may take to end once nobody waits for it.
@@ -51,31 +47,29 @@ lateness = "6s"   # the shop's clocks and buffers put events up to 5 s out of or
 class Tour:
     """What the demo shows."""
 
-    def __init__(self, shop: Servers, window_s: int, slide_s: int, console: Console) -> None:
+    def __init__(self, shop: Servers, window_s: int, slide_s: int, screen: Screen) -> None:
         self.shop = shop
         self.window_s = window_s
         self.slide_s = slide_s
-        self.console = console
-        self.notes: list[str] = []
-        self.live = False
+        self.screen = screen
         self.verified: bool | None = None
 
     async def run(self) -> None:
         """Start the shop, publish, watch, ask elsewhere, verify; then go on watching."""
         self.shop.start()
         await self.shop.wait_together()
-        self._note(f"{len(self.shop.urls)} agents have found each other")
+        self.screen.note(f"{len(self.shop.urls)} agents have found each other")
         async with elf.connect(self.shop.urls[0]) as client:
             job = await client.publish(text=JOB_TEXT.format(window=self.window_s, slide=self.slide_s))
-            self._note(f"published {job.key} through web1; its master is the agent at {job.master}")
+            self.screen.note(f"published {job.key} through web1; its master is the agent at {job.master}")
             began_ms = time.time_ns() // 1_000_000
-            self._note(
+            self.screen.note(
                 f"the first full window closes in about {self.window_s + self.slide_s + 8} s; Ctrl-C ends the demo"
             )
             checking: asyncio.Task[None] | None = None
-            with self._live() as live:
+            with self.screen.live():
                 async for result in client.watch(JOB):
-                    self._show(live, result)
+                    self.screen.show(result_table(result))
                     full = result.window is not None and result.window.start_ms >= began_ms
                     if checking is None and full and result.completeness.complete:
                         checking = asyncio.create_task(self._check(result))
@@ -91,9 +85,9 @@ class Tour:
         async with elf.connect(self.shop.urls[other]) as client:
             again = await client.query(JOB, result.window)
         same = "the same rows" if again.rows == result.rows else "OTHER ROWS"
-        self._note(f"asked again through web{other + 1}: {same}, by way of {' > '.join(again.hops)}")
-        self._note("Spark recomputes that window from the agents' archives ...")
-        self._note(await self._verify(self.shop.urls[other], result.window))
+        self.screen.note(f"asked again through web{other + 1}: {same}, by way of {' > '.join(again.hops)}")
+        self.screen.note("Spark recomputes that window from the agents' archives ...")
+        self.screen.note(await self._verify(self.shop.urls[other], result.window))
 
     async def _verify(self, url: str, window: elf.Window) -> str:
         folders = [word for folder in self.shop.archives for word in ("--archive", str(folder))]
@@ -108,28 +102,6 @@ class Tour:
         if self.verified:
             return f"Spark agrees with the window {shown}: every cell is the same"
         return f"Spark differs from the window {shown}:\n{report['verdict']}"
-
-    @contextlib.contextmanager
-    def _live(self) -> Iterator[Live | None]:
-        if not self.console.is_terminal:
-            yield None
-            return
-        with Live(console=self.console, auto_refresh=False) as live:
-            self.live = True
-            self.notes.clear()
-            yield live
-
-    def _show(self, live: Live | None, result: elf.Result) -> None:
-        if live is None:
-            self.console.print(result_table(result))
-        else:
-            live.update(Group(result_table(result), *(Text(note, style="cyan") for note in self.notes)), refresh=True)
-
-    def _note(self, text: str) -> None:
-        """Print a note; while the live table is shown it stands below that instead."""
-        self.notes.append(text)
-        if not self.live:
-            self.console.print(Text(text, style="cyan"), soft_wrap=True)
 
 
 async def answer_of(*command: str) -> tuple[int | None, str, str]:
@@ -174,7 +146,7 @@ def main() -> int:
         parser.error("--window must be a multiple of --slide, and all figures positive")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="elf-demo-"))
     shop = Servers(folder, args.agents, args.rate, args.seed)
-    tour = Tour(shop, args.window, args.slide, Console(highlight=False))
+    tour = Tour(shop, args.window, args.slide, Screen(console()))
     try:
         asyncio.run(until_stopped(tour.run(), args.seconds))
     except ElfError as error:

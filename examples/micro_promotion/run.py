@@ -16,8 +16,8 @@ import time
 from aiohttp import web
 
 import elf
+from elf.demo.servers import Servers, until_stopped
 from examples.demo.arguments import rate, whole_seconds
-from examples.demo.servers import Servers, until_stopped
 from examples.micro_promotion.shop import COUPONS, all_prices, make_shop
 
 JOB = pathlib.Path(__file__).with_name("job.toml").read_text()

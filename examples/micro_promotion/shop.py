@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-from examples.demo.shop import catalogue
+from elf.demo.shop import catalogue
 
 FEEDBACK = "/v1/jobs/shop/micro-promotion/feedback"
 DISCOUNT_PERCENT = 15

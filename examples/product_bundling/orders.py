@@ -9,7 +9,7 @@ import itertools
 import random
 from typing import Any
 
-from examples.demo.shop import CATEGORIES
+from elf.demo.shop import CATEGORIES
 from examples.demo.writing import write_log
 
 PRODUCTS = [title for category in ("Video Games", "Books", "Toys") for title in CATEGORIES[category][1]]

@@ -14,9 +14,9 @@ import tempfile
 import time
 
 import elf
+from elf.demo.servers import Servers, until_stopped
 from examples.demo.arguments import rate, whole_seconds
 from examples.demo.packages import install
-from examples.demo.servers import Servers, until_stopped
 
 FOLDER = pathlib.Path(__file__).parent
 JOB = (FOLDER / "job.toml").read_text()

@@ -14,14 +14,14 @@ import tempfile
 import time
 
 import elf
+from elf.demo.servers import Servers, until_stopped
 from examples.demo.arguments import rate, whole_seconds
 from examples.demo.packages import install
-from examples.demo.servers import Servers, until_stopped
 
 EXAMPLES = pathlib.Path(__file__).parents[1]
 PACKAGES = [EXAMPLES / "product_bundling", EXAMPLES / "sale_prediction"]
 JOBS = [EXAMPLES / name / "job.toml" for name in ("micro_promotion", "product_bundling", "sale_prediction")]
-WRITERS = {"clicks": "examples.demo.clicks", "orders": "examples.product_bundling.orders"}
+WRITERS = {"clicks": "elf.demo.clicks", "orders": "examples.product_bundling.orders"}
 SERVERS = 3
 #: How often there is a new window of orders; those of clicks, which are joined with them, end with one.
 SLIDE_S = 5

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 import elf
+from elf.demo.servers import Servers, until_stopped
 from examples.demo.arguments import rate
-from examples.demo.servers import Servers, until_stopped
 from examples.social_spam.hunt import JOB, hunt
 
 TEXT = pathlib.Path(__file__).with_name("job.toml").read_text()

@@ -16,8 +16,8 @@ from aiohttp.test_utils import TestClient, TestServer
 import elf
 from elf.agents.agent import Agent
 from elf.agents.http.agent_service import Service
-from examples.demo.clicks import COLUMNS, ClickStream
-from examples.demo.shop import catalogue
+from elf.demo.clicks import COLUMNS, ClickStream
+from elf.demo.shop import catalogue
 from examples.micro_promotion.shop import COUPONS, DISCOUNT_PERCENT, all_prices, make_shop
 from tests.examples.web import SERVERS, web_servers
 from tests.overlay.cluster import wait_until

@@ -22,7 +22,7 @@ JOB = "shop/micro-promotion"
 @contextlib.contextmanager
 def live_logs(logs: Sequence[pathlib.Path], rate: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Let the generator write the logs as a live shop would, until the block ends."""
-    live = [sys.executable, "-m", "examples.demo.clicks", "--live", "--rate", str(rate)]
+    live = [sys.executable, "-m", "elf.demo.clicks", "--live", "--rate", str(rate)]
     writers = [
         subprocess.Popen([*live, "--seed", str(seed), "--out", log], stderr=subprocess.DEVNULL)
         for seed, log in enumerate(logs)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import elf
+from elf.demo.clicks import START_MS, generate
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS, generate
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 from tests.system.oracle import shop_job, shop_windows
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from elf.agents.archive.archive import Archive
-from examples.demo import clicks
-from examples.demo.clicks import START_MS, generate
+from elf.demo import clicks
+from elf.demo.clicks import START_MS, generate
 
 COLUMNS = {**clicks.COLUMNS, "quantity": "INT", "rating": "DOUBLE"}
 

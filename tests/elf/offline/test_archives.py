@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from elf.agents.archive.layout import list_files
 from elf.agents.archive.remote import open_url
 from elf.cli.app import app
+from elf.demo.clicks import START_MS
 from elf.offline.archives import name_in_url, name_of, open_archives, spark_path
 from elf.offline.backfill.run import run_backfill
 from elf.offline.events import find_files
 from elf.offline.session import OfflineError
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS
 from tests.elf.offline.backfill.asked import QUERY, Asked, described
 from tests.elf.offline.verify.master import Master, Result
 

@@ -15,8 +15,8 @@ from elf.agents.language.functions.registry import function_names
 from elf.agents.language.types import SqlType
 from elf.agents.sources.format import parse_chunk
 from elf.agents.sources.json_lines import JsonLines
+from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
-from examples.demo.clicks import START_MS
 from tests.elf.offline.conftest import Shop
 from tests.elf.offline.verify.master import verify
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elf.agents.archive.layout import DamagedFileError, list_files
+from elf.demo.clicks import START_MS
 from elf.offline.backfill.run import run_backfill
 from elf.offline.damaged import naming_damages
 from elf.offline.pipeline.run import PipelineJob, Settings, run_pipeline
 from elf.offline.session import OfflineError
-from examples.demo.clicks import START_MS
 from tests.elf.offline.backfill.asked import QUERY, Asked, described
 
 if TYPE_CHECKING:

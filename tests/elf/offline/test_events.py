@@ -16,10 +16,10 @@ from elf.agents.archive.layout import HOUR_MS, MERGED, ArchiveError
 from elf.agents.archive.merge import GRACE_MS, QUIET_MS
 from elf.agents.host.disk_damage import Damages
 from elf.agents.language.types import SqlType
+from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
 from elf.offline.plan import SparkPlan
-from examples.demo.clicks import START_MS
 from tests.agents.archive.archived import read_archive
 from tests.elf.offline.verify.master import COLUMNS, QUERY
 

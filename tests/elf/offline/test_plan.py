@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from elf.agents.errors import JobSpecError
+from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.verify.rows import OfflineRows, RowsPlan, close
-from examples.demo.clicks import START_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,7 @@ import multiprocessing
 import pathlib
 from dataclasses import dataclass
 
-from examples.demo.clicks import COLUMNS, generate
+from elf.demo.clicks import COLUMNS, generate
 from tests.system.cluster import AgentProcess, make_agents
 
 SOURCE = "clicks"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elf.demo.clicks import START_MS
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.changed import FIRST, Changed, version, window
 from tests.elf.offline.verify.master import QUERY, STEP_MS
 

@@ -13,10 +13,10 @@ from polars.testing import assert_frame_equal
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.cbt import INTERVAL
+from elf.demo.clicks import START_MS
 from elf.offline.backfill.panes import hand_over, read_frames
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
-from examples.demo.clicks import START_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from elf.agents.archive.archive import Archive
 from elf.agents.archive.layout import ArchivedFile, FileEntry
 from elf.agents.errors import JobSpecError
+from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
 from elf.offline.pipeline.computing import SparkCompute, rests_on
@@ -23,7 +24,6 @@ from elf.offline.pipeline.run import Done, PipelineJob, Settings, run_pipeline
 from elf.offline.plan import SparkPlan
 from elf.offline.progress import Steps
 from elf.offline.verify.rows import RowsPlan
-from examples.demo.clicks import START_MS
 from tests.elf.offline.conftest import COLUMNS, click_frame
 
 if TYPE_CHECKING:

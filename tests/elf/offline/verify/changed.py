@@ -21,9 +21,9 @@ from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, pack
 from elf.cbt import INTERVAL
 from elf.client.results import Intervals
+from elf.demo.clicks import START_MS
 from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from elf.overlay.group.messages import Place
-from examples.demo.clicks import START_MS
 from tests.elf.offline.conftest import Shop
 from tests.elf.offline.verify.master import QUERY, STEP_MS, Result
 

@@ -9,13 +9,13 @@ import polars as pl
 
 from elf.agents.archive.place import Place
 from elf.agents.errors import JobError
+from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.progress import Steps
 from elf.offline.verify.plain import PlainVerification
 from elf.offline.verify.report import Report
 from elf.offline.verify.versions import Countings, Job
 from elf.offline.verify.windows import Asker
-from examples.demo.clicks import START_MS
 from tests.elf.offline.conftest import Shop
 
 QUERY = """SELECT product, count(*) AS clicks, avg(rating) AS mean, max(ts) AS newest FROM clicks

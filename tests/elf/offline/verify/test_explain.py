@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from elf.demo.clicks import START_MS
 from elf.offline.events import find_files
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.explain import Case, alike
@@ -14,7 +15,6 @@ from elf.offline.verify.report import Report
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.run import run_verify
 from elf.offline.verify.versions import Counting
-from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import STEP_MS, Master, Missing, Result
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from elf.agents.language.combination import compile_joined
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
 from elf.agents.master.results import Span, completeness_of, result_of
+from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS
 from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED
 from tests.agents.plans import plan_of
 from tests.elf.offline.shown import shown

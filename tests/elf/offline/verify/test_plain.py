@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from elf.agents.archive.archive import Archive, list_files
+from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.session import OfflineError
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS
 from tests.elf.offline.shown import shown
 from tests.elf.offline.verify.master import COLUMNS, JOB, QUERY, Master, Result, result_of, verify
 

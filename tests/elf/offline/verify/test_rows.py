@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.lacks import Lack
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.versions import Counting
-from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import COLUMNS, QUERY
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from elf.agents.errors import JobError
+from elf.demo.clicks import START_MS
 from elf.offline.verify.run import run_verify
-from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import COLUMNS, QUERY, Result, result_of
 
 if TYPE_CHECKING:

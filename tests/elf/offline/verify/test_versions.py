@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.client.results import Version
+from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.verify.run import run_verify
 from elf.offline.verify.versions import Counting, Countings
-from examples.demo.clicks import START_MS
 from tests.elf.offline.shown import shown
 from tests.elf.offline.verify.changed import BOUGHT, FIRST, HISTORY, Changed, window
 from tests.elf.offline.verify.master import JOB, STEP_MS, Result, verify

@@ -1,6 +1,6 @@
 """The shop's catalogue: what it sells, how popular each thing is, and who comes by.
 
-Owns names and popularity only; `examples.demo.clicks` draws the events. Fixed data: the same in every process.
+Owns names and popularity only; `elf.demo.clicks` draws the events. Fixed data: the same in every process.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from examples.demo.clicks import BLOCK_LINES, START_MS, generate
-from examples.demo.shop import catalogue
+from elf.demo.clicks import BLOCK_LINES, START_MS, generate
+from elf.demo.shop import catalogue
 
 COUNT = 2 * BLOCK_LINES + 1_000
 
@@ -76,7 +76,7 @@ def test_live_stream_is_timed_now_and_ends_on_a_signal(tmp_path: Path) -> None:
     out = tmp_path / "clicks.log"
     began_ms = time.time() * 1_000
     process = subprocess.Popen(
-        [sys.executable, "-m", "examples.demo.clicks", "--rate", "2000", "--out", str(out)], stderr=subprocess.PIPE
+        [sys.executable, "-m", "elf.demo.clicks", "--rate", "2000", "--out", str(out)], stderr=subprocess.PIPE
     )
     try:
         deadline = time.monotonic() + 30

@@ -1,6 +1,6 @@
 """A seeded click stream of a small shop, as NDJSON lines of about 320 bytes.
 
-Owns the draw of events and their rendering; the catalogue is `examples.demo.shop`. The same seed gives the same lines
+Owns the draw of events and their rendering; the catalogue is `elf.demo.shop`. The same seed gives the same lines
 in the same order on every machine; only `--live` replaces their times by the wall clock. Lines are drawn a block at a
 time, so the first n lines do not depend on how many are asked for.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from examples.demo.shop import USER_AGENTS, catalogue
+from elf.demo.shop import USER_AGENTS, catalogue
 
 BLOCK_LINES = 16_384
 #: SQL types of what a line says of its event, beside `ts`, `ip` and `user_agent`.
@@ -163,7 +163,7 @@ def write_live(stream: ClickStream, path: Path, rate_per_s: float, count: int | 
 
 def main() -> None:
     """Write a click stream to a file: live until stopped, or `--count` lines at once."""
-    of = "python -m examples.demo.clicks"
+    of = "python -m elf.demo.clicks"
     parser = argparse.ArgumentParser(allow_abbrev=False, prog=of, description=main.__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=500, help="events per second of event time (default 500)")
