@@ -29,6 +29,7 @@ from elf.cli import (
     pipeline,
     run,
     sample,
+    top,
     verify,
 )
 from elf.cli.exits import INTERNAL, INTERRUPTED, UNWRITTEN, exit_code_of
@@ -88,6 +89,7 @@ for _module in (
     agent,
     keys,
     jobs,
+    top,
     changes,
     applications,
     explain,
