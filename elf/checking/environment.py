@@ -126,7 +126,7 @@ class _Look:
     def _format(self, name: str, source: SourceConfig, logs: Sequence[str]) -> None:
         """Look whether the first lines of the newest log have the format that is configured, or any that is known."""
         try:
-            sample = _front_of_newest(logs)
+            sample = front_of_newest(logs)
             if source.reads_as == AUTO:
                 self._open_format(name, source, sample)
                 return
@@ -157,7 +157,7 @@ def _nearest(path: Path) -> Path:
     return next((each for each in (path, *path.absolute().parents) if os.path.exists(each)), Path("/"))
 
 
-def _front_of_newest(logs: Sequence[str]) -> bytes:
+def front_of_newest(logs: Sequence[str]) -> bytes:
     """Return the first bytes of the log that was written last; raises OSError."""
     readable = [log for log in logs if os.access(log, os.R_OK) and _why_refused(log) is None]
     if not readable:

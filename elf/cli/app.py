@@ -22,6 +22,7 @@ from elf.cli import (
     changes,
     demo,
     explain,
+    init,
     jobs,
     keys,
     lab,
@@ -86,6 +87,7 @@ def _options(
 
 for _module in (
     demo,
+    init,
     agent,
     keys,
     jobs,

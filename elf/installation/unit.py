@@ -1,0 +1,142 @@
+"""The systemd unit of an agent: its text, and how it is begun; docs/OPERATIONS.md says why it is as it is."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from elf.agents.errors import ConfigError
+from elf.installation.files import MARK, UNIT_MODE, Owner, create
+
+NAME = "elf-agent.service"
+FOLDER = pathlib.Path("/etc/systemd/system")
+#: Where a package puts its own, which is used then.
+PACKAGED = (pathlib.Path("/lib/systemd/system"), pathlib.Path("/usr/lib/systemd/system"))
+#: There if systemd runs the machine.
+RUNNING = pathlib.Path("/run/systemd/system")
+#: Where `ProtectHome=yes` lets no service look.
+_HIDDEN = ("/home", "/root", "/run/user")
+_TEXT = """{mark}; yours to change.
+[Unit]
+Description=elf agent
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+[Service]
+User={user}
+{groups}ExecStartPre={elf} validate {config}
+ExecStart={elf} agent --config {config}
+Restart=always
+RestartSec=5
+TimeoutStopSec=60
+StateDirectory=elf
+StateDirectoryMode=0700
+RuntimeDirectory=elf
+RuntimeDirectoryMode=0750
+UMask=0077
+LimitNOFILE=65536
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def text_of(user: str, groups: list[str], elf: str, config: pathlib.Path) -> str:
+    """Write the unit of an agent with these settings.
+
+    Raises:
+        ConfigError: a path is one that systemd cannot be told.
+    """
+    supplementary = f"SupplementaryGroups={' '.join(groups)}\n" if groups else ""
+    return _TEXT.format(mark=MARK, user=user, groups=supplementary, elf=_word(elf), config=_word(str(config)))
+
+
+def program() -> str:
+    """Return the path of the `elf` command that runs.
+
+    Raises:
+        ConfigError: a service could not see it.
+    """
+    beside = pathlib.Path(sys.executable).parent / "elf"
+    found = str(beside) if beside.exists() else shutil.which("elf") or ""
+    if not found:
+        raise ConfigError("there is no command `elf` beside this Python; install elf in an environment, /opt/elf say")
+    if found.startswith(tuple(f"{folder}/" for folder in _HIDDEN)):
+        raise ConfigError(f"{found} is where no service may look; install elf in /opt/elf, say, and run that one")
+    return found
+
+
+def install(text: str) -> Iterator[str]:
+    """Write the unit unless there is one, and have systemd begin it, now and at each start; yields what is done.
+
+    Raises:
+        ConfigError: it cannot be written, or systemd refuses it.
+    """
+    packaged = next((folder / NAME for folder in PACKAGED if (folder / NAME).exists()), None)
+    file = packaged or FOLDER / NAME
+    if packaged is None and create(file, text, UNIT_MODE, Owner()):
+        yield f"wrote {file}"
+    else:
+        yield f"{file} is there already and stays as it is"
+    if not RUNNING.is_dir():
+        yield f"systemd does not run this machine; where it does: systemctl enable --now {NAME}"
+        return
+    run("systemctl", "daemon-reload")
+    run("systemctl", "enable", "--now", NAME)
+    yield f"{NAME} runs, now and from each start of the machine on"
+
+
+def take_away() -> Iterator[str]:
+    """Stop the agent and remove the unit, if `elf init` wrote it; yields what is done."""
+    if not is_ours():
+        return
+    file = FOLDER / NAME
+    if RUNNING.is_dir():
+        run("systemctl", "disable", "--now", NAME)
+    file.unlink()
+    if RUNNING.is_dir():
+        run("systemctl", "daemon-reload")
+    yield f"removed {file}"
+
+
+def is_ours() -> bool:
+    """Tell whether there is a unit that `elf init` wrote."""
+    file = FOLDER / NAME
+    return file.is_file() and file.read_text(encoding="utf-8", errors="replace").startswith(MARK)
+
+
+def ensure_user(user: str) -> Iterator[str]:
+    """Make a system user for the agent unless there is one; yields what is done."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        run("useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", user)
+        yield f"made the system user {user}"
+
+
+def run(*command: str) -> None:
+    """Run a command of the system; raises ConfigError with what it says when it fails."""
+    environment = os.environ | {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"`{' '.join(command)}` cannot be run: {error}") from None
+    if done.returncode:
+        raise ConfigError(f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()}")
+
+
+def _word(text: str) -> str:
+    """Quote a word of a command line for systemd."""
+    if not text.isprintable():
+        raise ConfigError(f"{text!r} cannot be written into a unit")
+    text = text.replace("%", "%%").replace("$", "$$")
+    is_plain = not set(text) & set(" \t\"'\\;")
+    return text if is_plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
