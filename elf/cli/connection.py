@@ -59,7 +59,7 @@ def connect(agents: Sequence[str] | None, token_file: Path | None, timeout_s: fl
     except ConfigError as error:
         raise BadRequestError(str(error)) from None
     notice = _notice if is_watched() else None
-    with Client(given, _read_token(token_file), timeout=timeout_s, notice=notice) as client:
+    with Client(given, read_token(token_file), timeout=timeout_s, notice=notice) as client:
         yield client
 
 
@@ -72,7 +72,8 @@ def _notice(sentence: str) -> None:
     say(f"elf: {sentence}")
 
 
-def _read_token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
+    """Return the token in a file, if one is named; raises ConfigError if it cannot be read."""
     if file is None:
         return None
     try:

@@ -4,7 +4,8 @@
 |---|---|
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
 | 1 | `query`: no rows; `run`: no line of some file is an event, or one of a glob cannot be read; `verify`: cells differ
-|   | and no label says why, or nothing is final; any command: its output could not be written, or a file is damaged |
+|   | and no label says why, or nothing is final; `doctor`: something is wrong; any command: its output could not be
+|   | written, or a file is damaged |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now, or not completely as required, or has no answer yet: try again later |
 | 70 | elf made a mistake: please report it |
@@ -26,6 +27,7 @@ from elf.agents.errors import (
 
 OK = 0
 DIFFERS = 1
+FOUND = 1
 NO_RESULT = 1
 UNWRITTEN = 1
 DAMAGED = 1
