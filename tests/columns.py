@@ -20,7 +20,7 @@ said. Columns of `json`, `csv`, `ltsv` and `logfmt` are those of the lines, of a
 | format | columns |
 |---|---|
 """
-_BEHIND = "\n`scripts/columns` writes this page.\n"
+_BEHIND = "\n`scripts/reference` writes this page.\n"
 
 
 def page() -> str:

@@ -31,6 +31,11 @@ def damages_by_kind(damages: Damages) -> dict[str, int]:
     return dict.fromkeys([*KINDS, *(kind.word for kind in Kind)], 0) | dict(damages.counts)
 
 
+def families(agent: Agent) -> Iterator[Metric]:
+    """Return all that an agent tells of itself, also where there is nothing yet."""
+    return _AgentCollector(agent).collect()
+
+
 class _AgentCollector(Collector):
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
