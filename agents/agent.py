@@ -12,6 +12,7 @@ import logging
 import pathlib
 from collections.abc import Sequence
 from random import Random, SystemRandom
+from typing import Any
 
 import msgspec
 
@@ -248,6 +249,11 @@ class Agent:
     def is_group_over(self, app: bytes) -> bool:
         """Tell whether the job whose tree this is was stopped."""
         return self.jobs.catalogue.is_over(app)
+
+    def on_chosen(self, app: bytes, child: Contact, claim: Any) -> None:
+        """Merge a child's claim again; not where one side of a split counts for itself, which settles nothing."""
+        if not self.jobs.sides.is_side(app):
+            self.sources.auditor.begin(app, child, claim)
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""

@@ -9,9 +9,11 @@ from typing import Any
 
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.mirror import Mirror
+from elf.agents.audits.auditor import Auditor
 from elf.agents.host.means import Means
 from elf.agents.host.memory import give_back_at_rest
 from elf.agents.intake.intake import Intake
+from elf.agents.intake.pump import Sealed
 from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
 from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
@@ -20,6 +22,7 @@ from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
 from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
+from elf.agents.wire.audits import IsShut, Recheck, Show, Shut
 from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.overlay.node import OverlayNode
 
@@ -50,6 +53,7 @@ class WorkerSide:
         self.mirror: Mirror | None = None
         self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, means.spawn)
         self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, means.spawn, means.now_ms)
+        self.auditor = Auditor(agent_id, node, jobs.catalogue, stores.checkpoints, jobs.masters.doubt, means)
         self.attachments = Attachments(
             node,
             self.intakes,
@@ -62,8 +66,22 @@ class WorkerSide:
         )
 
     def handlers(self) -> dict[type, Handler]:
-        """Return what answers the questions to this very agent that are about copies kept for others."""
-        return {Keep: self.holder.keep, KeepCheckpoint: self.holder.keep_checkpoint, Recall: self._recall}
+        """Return what answers the questions to this very agent that are about copies kept for others, and audits."""
+        return {
+            Keep: self.holder.keep,
+            KeepCheckpoint: self.holder.keep_checkpoint,
+            Recall: self._recall,
+            Show: self.auditor.show,
+            Recheck: self.auditor.recheck,
+            Shut: self.auditor.heed,
+            IsShut: self.auditor.is_shut,
+        }
+
+    def _seal(self, sealed: Sealed) -> None:
+        """Hand a durable snapshot up."""
+        tree, snapshot = sealed.tree, sealed.snapshot
+        self.auditor.memory.keep(tree, snapshot.through, snapshot.payload, self._now_ms())
+        self.attachments.seal(tree, snapshot)
 
     def open(self) -> None:
         """Open all sources, and read nothing yet.
@@ -77,9 +95,7 @@ class WorkerSide:
         for name, source in self._config.sources.items():
             checkpoints = self._stores.checkpoints
             pump, push = make_pump(name, source, self._config, data, agent_id, checkpoints, self._now_ms)
-            self.intakes[name] = Intake(
-                pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot), self._node.congested
-            )
+            self.intakes[name] = Intake(pump, push, self._seal, self._node.congested)
 
     async def start(self, membership: Membership) -> None:
         """Take up the jobs of the last run, source by source, begin to read, and look after the archive."""

@@ -50,6 +50,7 @@ from elf.overlay.messages import (
     TreeMessage,
     Unlink,
 )
+from elf.overlay.rollup.audit import Audits
 from elf.overlay.rollup.machine import Rollup
 from elf.overlay.routing import View
 from elf.overlay.tree.machine import Role, Tree
@@ -58,7 +59,9 @@ from elf.overlay.tree.machine import Role, Tree
 class Application:
     """Tree, records, control log and roll-up of one application on one node."""
 
-    __slots__ = ("_agent", "_rng", "_rollup_ms", "_settings", "_trust", "app", "control", "flood", "rollup", "tree")
+    __slots__ = (
+        "_agent", "_rng", "_rollup_ms", "_settings", "_trust", "app", "audits", "control", "flood", "rollup", "tree",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +82,8 @@ class Application:
         self.rollup: Rollup | None = None
         self._settings = settings
         self._trust = trust
+        #: Which claims of children are merged again; a node has them for all its trees.
+        self.audits = Audits(rng, settings.audit)
         self._rng = rng
         self._agent = settings.agent_id or me.address
         self._rollup_ms = 0
@@ -153,6 +158,10 @@ class Application:
         if self.rollup is None or not self.tree.member:
             return False, []
         return self.rollup.seal(through, payload, now_ms)
+
+    def shut_out(self, peer: Contact, now_ms: int) -> list[Effect]:
+        """Have no edge with a peer, now or later."""
+        return self._spread(self.tree.shut_out(peer, now_ms), now_ms)
 
     def add_record(self, record: Record) -> tuple[bool, list[Effect]]:
         """Apply a record of the runtime and flood it; False if ours is the same or newer."""
@@ -255,5 +264,5 @@ class Application:
 
     def _rollup_of_job(self) -> Rollup:
         if self.rollup is None:
-            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng, self._trust)
+            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng, self._trust, self.audits)
         return self.rollup

@@ -15,6 +15,8 @@ from elf.overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
 from elf.overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
 from elf.overlay.errors import OvertakenError
 from elf.overlay.failures import ENDINGS
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Claim
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,16 @@ class Border:
         except BaseException:
             self.counters["handler_errors"] += 1
             log.exception("the handler failed on record %r", record.key)
+
+    def audit(self, app: bytes, child: Contact, claim: Claim) -> None:
+        """Tell of a claim that is to be merged again."""
+        try:
+            self._handler.on_chosen(app, child, claim)
+        except ENDINGS:
+            raise
+        except BaseException:
+            self.counters["handler_errors"] += 1
+            log.exception("the handler failed on a claim that it is to audit")
 
     def merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
         """Merge off the loop; answers with `Merged`."""

@@ -7,7 +7,7 @@ overlay never looks into. DESIGN section 2: imports run one way, so the runtime'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Protocol, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict
 
 import msgspec
 
@@ -210,6 +210,10 @@ class Handler(Protocol):
         Only where the runtime joined the tree, and at its root, where entries go down only after this returns. An entry
         at or below the stored mark is a repetition (we crashed before the answer): to be ignored.
         """
+        ...
+
+    def on_chosen(self, app: bytes, child: Contact, claim: Any) -> None:
+        """Begin to audit a child's claim (`messages.Claim`); at a job's root only, and nothing waits for it."""
         ...
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:

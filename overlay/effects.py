@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from elf.overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
 from elf.overlay.ids import Contact
-from elf.overlay.messages import TreeMessage
+from elf.overlay.messages import Claim, TreeMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ class Notify:
     """Tell the runtime the fate of its own snapshots; the answer is `Notified`."""
 
     verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Let the runtime merge again what a child claims, beside everything else."""
+
+    child: Contact
+    claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class RootChanged:
 
 
 EdgeEvent: TypeAlias = ParentUp | ParentDown | ChildUp | ChildDown | RootChanged
-Effect: TypeAlias = Send | Lookup | Suspect | Merge | Persist | Notify | Apply | Deliver | EdgeEvent
+Effect: TypeAlias = Send | Lookup | Suspect | Merge | Persist | Notify | Audit | Apply | Deliver | EdgeEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,20 @@ from typing import Any
 from elf.overlay.background import Background
 from elf.overlay.border import Border
 from elf.overlay.dht import Dht
-from elf.overlay.effects import Apply, Deliver, Effect, Input, LookedUp, Lookup, Merge, Notify, Persist, Send, Suspect
+from elf.overlay.effects import (
+    Apply,
+    Audit,
+    Deliver,
+    Effect,
+    Input,
+    LookedUp,
+    Lookup,
+    Merge,
+    Notify,
+    Persist,
+    Send,
+    Suspect,
+)
 from elf.overlay.errors import OverlayError
 from elf.overlay.links.layer import LinkLayer
 
@@ -52,6 +65,8 @@ class Executor:
                     self._border.persist(app, commit)
                 case Notify(verdict=verdict):
                     self._border.notify(app, verdict)
+                case Audit(child=child, claim=claim):
+                    self._border.audit(app, child, claim)
                 case Apply(record=record):
                     self._border.apply(app, record)
                 case Deliver(entry=entry):

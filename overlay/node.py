@@ -31,6 +31,7 @@ from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply,
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
 from elf.overlay.requests import Requests
+from elf.overlay.rollup.audit import Audits
 from elf.overlay.rollup.machine import Rollup
 from elf.overlay.rollup.words import spoken
 from elf.overlay.routing import bounded, closer
@@ -70,6 +71,8 @@ class OverlayNode:
         self._network = network or Network()
         self._clock = self._network.clock
         self._alarm = Alarm(self._clock, self._on_due)
+        #: Which claims of children are merged again, in all trees.
+        self.audits = Audits(self._rng, settings.audit)
         self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
         self._dht: Dht | None = None
@@ -137,6 +140,7 @@ class OverlayNode:
                 bound.tcp.close()
             raise OverlayError(f"UDP {settings.bind} cannot be bound: {error.strerror}") from error
         await links.start(bound)
+        self.audits.begin(self._clock())
 
     async def stop(self) -> None:
         """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""
@@ -270,6 +274,33 @@ class OverlayNode:
         point, silent, effects = self._rollup(app).leap(through, self._clock())
         self._execute(app, effects)
         return point, silent
+
+    def claimed(self, app: bytes, through: int) -> tuple[list[tuple[Contact, Claim]], bool]:
+        """Return what children of ours claimed of an interval a moment ago, as far as it was the sum of several.
+
+        And whether that is all there was, and nothing forgotten.
+        """
+        now_ms = self._clock()
+        return self.audits.remembered(app, through, now_ms), self.audits.remembers_all(now_ms)
+
+    def doubt(self, app: bytes, child: Contact, through: int) -> tuple[int, int]:
+        """Watch a child whose claim of an interval is not what it should be; returns what may be wrong, at the root.
+
+        That is a run of intervals, both ends included: from the first that was not audited to the last that is, or is
+        about to be, committed.
+        """
+        self.audits.watch(app, child.id)
+        rollup = self._rollup(app)
+        since = self.audits.since(app, child.id)
+        return min(through, through if since is None else since), max(through, rollup.counted_through)
+
+    def shut_out(self, app: bytes, peer: Contact) -> tuple[str, ...]:
+        """Have no edge with a peer in a tree, now or later; returns the members that hung under it here."""
+        if (application := self._apps.get(app)) is None:
+            return ()
+        below = () if application.rollup is None else application.rollup.below(peer.id)
+        self._execute(app, application.shut_out(peer, self._clock()))
+        return below
 
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
@@ -406,6 +437,7 @@ class OverlayNode:
             application = Application(
                 app, self.contact, self._bounded, self.settings, self._rng, root, admits=admits, trust=self._trust
             )
+            application.audits = self.audits
             self._apps[app] = application
         return application
 

@@ -46,6 +46,8 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     leap_after_ms: int = 10_000
     #: A forwarder without children and membership leaves a tree after this long.
     linger_ms: int = 60_000
+    #: Share of the merged claims of a root's children that are merged again from the snapshots, 0 to 1.
+    audit: float = 0.0
     #: Most children a node has in one tree: what its one merge an interval may cost. Halving it adds about a level.
     fan_in_max: int = 16
 
@@ -59,5 +61,7 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.lease_ms > LEASE_MS_MAX:
             raise OverlayError(f"lease_ms = {self.lease_ms} is too long; use {LEASE_MS_MAX} at most")
+        if not 0 <= self.audit <= 1:
+            raise OverlayError(f"audit = {self.audit} must be a share, 0..1")
         if not 2 <= self.fan_in_max <= 1_024:
             raise OverlayError(f"fan_in_max = {self.fan_in_max} must be 2..1024: one child makes no tree")

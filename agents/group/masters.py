@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from elf.agents.completeness.runs import RunsFrom
 from elf.agents.errors import (
     AgentRunningError,
     JobConflictError,
@@ -38,6 +39,7 @@ from elf.agents.wire.ownership import Order, check_own, ended, require_publisher
 from elf.agents.wire.placement import Weigh, Weight
 from elf.agents.wire.positions import Json
 from elf.agents.wire.records import JOB_KEY, JobRecord
+from elf.agents.worker.payload import Notes, noting
 from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from elf.overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from elf.overlay.node import OverlayNode
@@ -49,6 +51,8 @@ log = logging.getLogger(__name__)
 ANSWER_MS = 1_500
 #: A new job's publisher waits so long for its root group to have more than one member.
 ROOT_S, ROOT_LOOK_S = 2.0, 0.02
+#: Runs of intervals that wait for a commit to say that they may be wrong.
+DOUBTS_MAX = 256
 
 
 class Masters:
@@ -70,6 +74,8 @@ class Masters:
         self._rooted = leadership.rooted
         self.told = leadership.told
         self._holds = Holds()
+        #: Tree -> runs of intervals, both ends included, that may be wrong: a gap of the next commit.
+        self._doubts: dict[bytes, RunsFrom] = {}
 
     def __contains__(self, app: bytes) -> bool:
         return app in self._rooted
@@ -278,13 +284,25 @@ class Masters:
             OvertakenError: this agent leads the job no more; what becomes of the commit is another root's to say.
         """
         app = self._copies.apps.get(tree, b"")
+        doubts = self._doubts.get(tree, ())
+        if doubts:
+            commit = msgspec.structs.replace(commit, payload=noting(commit.payload, Notes(gaps=doubts)))
         try:
             await self._copies.propose(app, Count(commit))
+            left = self._doubts.pop(tree, ())[len(doubts) :]
+            if left:
+                self._doubts[tree] = left
         except NotJoinedError as error:
             raise OvertakenError(str(error)) from None
         copy = self._copies.get(app)
         if copy is None or copy.master.state.rollup != commit.state:
             raise OvertakenError("another commit was decided before")
+
+    def doubt(self, tree: bytes, first: int, last: int) -> None:
+        """Label a run of intervals, both ends included, as lacking something: with the next commit."""
+        known = self._doubts.get(tree, ())
+        if (first, last) not in known and len(known) < DOUBTS_MAX:
+            self._doubts[tree] = (*known, (first, last))
 
     async def say(self, tree: bytes, entry: ControlEntry) -> ControlEntry:
         """Have an entry of a job's control log decided, at its root; return it as this agent itself is to keep it.

@@ -327,7 +327,13 @@ class Service:
         """Say what an operator should look at though the agent makes progress: whom it does not hear, say."""
         is_open = ["the API is open to all users of this machine (api.open)"] if self._agent.config.api.open else []
         untold = [trouble] if (trouble := self._agent.stores.audit.trouble) else []
-        return [*is_open, *untold, *self._agent.node.unheard(), *self._agent.membership.notes()]
+        return [
+            *is_open,
+            *untold,
+            *self._agent.node.unheard(),
+            *self._agent.membership.notes(),
+            *self._agent.sources.auditor.notes(),
+        ]
 
     def metrics(self) -> bytes:
         """Render all metrics in the Prometheus text format."""

@@ -57,6 +57,14 @@ class _AgentCollector(Collector):
         ):
             refused.add_metric([why], self._agent.membership.refused[error])
         yield refused
+        audits = CounterMetricFamily(
+            "elf_audits", "Claims of members of trees merged again, by outcome", labels=["outcome"]
+        )
+        for outcome, count in self._agent.sources.auditor.findings.counts.items():
+            audits.add_metric([outcome], count)
+        yield audits
+        shut = len(self._agent.sources.auditor.findings.found())
+        yield GaugeMetricFamily("elf_audits_shut_out", "Members shut out of trees, as this agent found", value=shut)
         damaged = CounterMetricFamily("elf_damaged", "Damage found on this agent's disk since start", labels=["kind"])
         for kind, count in damages_by_kind(self._agent.database.damages).items():
             damaged.add_metric([kind], count)

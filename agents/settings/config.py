@@ -30,6 +30,7 @@ AUTO = "auto"
 _CREATOR = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 #: Of an Ed25519 key.
 _KEY_BYTES = 32
+_PERCENT = re.compile(r"\d{1,3}(\.\d{1,6})? ?%")
 _SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OVERLAY_PORT = 4250
 API_PORT = 4260
@@ -197,6 +198,14 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     #: A link silent for this long is lost, and says something four times as often; of the two ends of a link the longer
     #: one holds. Shorter repairs sooner; longer suits machines where agents wait for the processor, and costs less.
     lease_ms: int = 2_000
+    #: Share of the sums of members of a job's tree that its master merges again from the snapshots, to find out who
+    #: alters what it merges: "0 %" to "100 %".
+    audit: str = "1 %"
+
+    @property
+    def audit_share(self) -> float:
+        """The share of sums that are audited, 0 to 1."""
+        return float(self.audit.rstrip("% ")) / 100
 
     def __post_init__(self) -> None:
         files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
@@ -205,6 +214,8 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 "overlay.tls_cert_file, overlay.tls_key_file and overlay.tls_ca_file belong together; set all three "
                 "(`elf certgen` makes them) or none"
             )
+        if not _PERCENT.fullmatch(self.audit) or self.audit_share > 1:
+            raise ConfigError(f'overlay.audit = {self.audit!r} is no share; use "0 %" to "100 %", such as "1 %"')
         if not LEASE_MS_MIN <= self.lease_ms <= LEASE_MS_MAX:
             raise ConfigError(
                 f"overlay.lease_ms = {self.lease_ms} is too short or too long; use {LEASE_MS_MIN} to {LEASE_MS_MAX}"
@@ -351,6 +362,7 @@ def overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
         k=overlay.k,
         heartbeat_ms=overlay.lease_ms // 4,
         lease_ms=overlay.lease_ms,
+        audit=overlay.audit_share,
         agent_id=agent_id,
         release=importlib.metadata.version("elf-stream"),
     )

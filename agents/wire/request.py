@@ -9,6 +9,7 @@ import msgspec
 
 from elf.agents.wire.agents import Introduce, ListJobs, ViewTree
 from elf.agents.wire.application_messages import Ask, Letter
+from elf.agents.wire.audits import IsShut, Recheck, Show, Shut
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.placement import Install, Weigh
 from elf.agents.wire.purges import Purge
@@ -41,6 +42,10 @@ AnyRequest = (
     | Keep
     | KeepCheckpoint
     | Recall
+    | Show
+    | Recheck
+    | Shut
+    | IsShut
     | Locate
     | Spread
     | DescribeSource

@@ -91,6 +91,12 @@ def _encode(notes: Notes, block: bytes, others: Sequence[tuple[int, bytes]]) -> 
     return msgspec.msgpack.encode((notes, block, others) if others else (notes, block))
 
 
+def noting(payload: bytes | None, notes: Notes) -> bytes:
+    """Return a payload that says something more; its PAOs are not looked at. Raises PaoDecodeError on other bytes."""
+    wire = _Wire(Notes(), b"") if payload is None else _read(payload)
+    return _encode(wire.notes + notes, wire.block, wire.others)
+
+
 def _read(payload: bytes) -> _Wire:
     try:
         return read_msgpack(payload, _Wire)

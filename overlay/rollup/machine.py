@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from elf.overlay.contract import NEVER, OverlaySettings, RollupState, Trust, Verdict
 from elf.overlay.effects import (
+    Audit,
     ChildDown,
     ChildUp,
     EdgeEvent,
@@ -42,6 +43,7 @@ from elf.overlay.messages import (
     TreeMessage,
     Unlink,
 )
+from elf.overlay.rollup.audit import Audits, is_merged
 from elf.overlay.rollup.barrier import Barrier
 from elf.overlay.rollup.below import Below
 from elf.overlay.rollup.claims import OTHERS, OWN, Choice
@@ -58,12 +60,18 @@ class Rollup:
     """The roll-up machine; each method returns the effects of one input."""
 
     __slots__ = (
-        "_before", "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket", "agent", "app",
-        "barrier", "committed", "leap_after_ms", "ledger", "settlement", "state", "term", "words",
+        "_audits", "_before", "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket",
+        "agent", "app", "barrier", "committed", "leap_after_ms", "ledger", "settlement", "state", "term", "words",
     )  # fmt: skip
 
     def __init__(
-        self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random, trust: Trust | None = None
+        self,
+        app: bytes,
+        agent: str,
+        settings: OverlaySettings,
+        rng: random.Random,
+        trust: Trust | None = None,
+        audits: Audits | None = None,
     ) -> None:
         self.app = app
         self.agent = agent
@@ -83,6 +91,7 @@ class Rollup:
         self._below = Below()
         self._own = OwnSnapshots(agent)
         self.words = Words(app, agent, trust)
+        self._audits = audits or Audits(rng, settings.audit)
         self._ticket = 0
         self._merging: int | None = None
 
@@ -151,7 +160,17 @@ class Rollup:
 
     def answer_for(self, claim: Claim, now_ms: int) -> list[Effect]:
         """Hand over another member's snapshot on its behalf; see `OverlayNode`."""
-        return self._on_claim_of_others(OTHERS, claim) + self._advance(now_ms)
+        return self._on_claim_of_others(OTHERS, claim, now_ms) + self._advance(now_ms)
+
+    def below(self, child: bytes) -> tuple[str, ...]:
+        """Return the members that hang under a child."""
+        return tuple(agent for agent in self._below.agents() if self._below.edge_of(agent) == child)
+
+    @property
+    def counted_through(self) -> int:
+        """The last interval that is committed, or is about to be with what is here now."""
+        pending = None if self.ledger is None else self.ledger.pending
+        return self.committed if pending is None else pending.choice.through
 
     @property
     def congested(self) -> bool:
@@ -218,6 +237,9 @@ class Rollup:
         ]
         for edge, claim in inherited:
             ledger.add(edge, claim)
+            if edge in self._children and is_merged(claim):
+                self._audits.passes(self.app, edge, claim.through)
+        self._audits.passes_all(self.app, ledger.committed)
         # Who fell with the root before us hangs nowhere, and nobody else would notice.
         ledger.absent(set(ledger.roster) - {*self._below.agents(), self.agent}, now_ms + NEW_ROOT_MS)
         self.ledger = ledger
@@ -253,7 +275,7 @@ class Rollup:
             case Contribution(epoch=epoch, claim=claim):
                 if child is None or child.epoch != epoch:
                     return [Send(sender, Unlink(self.app, epoch))]
-                return self._on_claim_of_others(sender.id, claim) + self._advance(now_ms)
+                return self._on_claim_of_others(sender.id, claim, now_ms) + self._advance(now_ms)
             case Announce(agent=agent) if child is not None:
                 if not self.words.hears(message):
                     return []
@@ -287,12 +309,24 @@ class Rollup:
             self.settlement.on_hint(beat.term, beat.committed, now_ms)
         return self._tick_announce(now_ms) + self._advance(now_ms)
 
-    def _on_claim_of_others(self, edge: bytes, claim: Claim) -> list[Effect]:
+    def _on_claim_of_others(self, edge: bytes, claim: Claim, now_ms: int) -> list[Effect]:
         """Take of a claim what its agents have said themselves."""
         if claim.through <= self.committed:
             return []
         believed = self.words.believed(claim, at_root=self.ledger is not None)
-        return [] if believed is None else self._on_claim(edge, believed)
+        if believed is None:
+            return []
+        return self._audited(edge, believed, now_ms) + self._on_claim(edge, believed)
+
+    def _audited(self, edge: bytes, claim: Claim, now_ms: int) -> list[Effect]:
+        """Have a child's merged claim audited, at the root, or keep it for when that asks."""
+        child = self._children.get(edge)
+        if child is None or not is_merged(claim):
+            return []
+        if self.ledger is None:
+            self._audits.remember(self.app, child.child, claim, now_ms)
+            return []
+        return [Audit(child.child, claim)] if self._audits.chooses(self.app, edge, claim) else []
 
     def _on_claim(self, edge: bytes, claim: Claim) -> list[Effect]:
         if claim.through <= self.committed:

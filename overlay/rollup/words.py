@@ -32,6 +32,11 @@ def spoken(trust: Trust, app: bytes, agent: str, since: int, through: int, paylo
     return Word(since, through, digest, trust.sign(_statement(app, agent, since, through, digest)))
 
 
+def is_of(word: Word, payload: bytes) -> bool:
+    """Tell whether a word is of this snapshot."""
+    return word.digest == _digest(payload)
+
+
 class Words:
     """The words of one job at one node: made for its own member, asked of all others.
 

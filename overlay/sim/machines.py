@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from elf.overlay.contract import Commit, ControlEntry, Handler, OverlaySettings, Record, Verdict
 from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.links.binding import Bound
+from elf.overlay.messages import Claim
 from elf.overlay.network import Network
 from elf.overlay.node import OverlayNode
 from elf.overlay.sim.links import SimLinks
@@ -56,6 +57,9 @@ class Silent:
         """Ignore it."""
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+        """Ignore it."""
+
+    def on_chosen(self, app: bytes, child: Contact, claim: Claim) -> None:
         """Ignore it."""
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:

@@ -31,6 +31,8 @@ from elf.overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, 
 
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
 RECHECK_MS = 30_000
+#: Most peers that a tree is closed to.
+SHUT_MAX = 1_024
 
 
 class Role(enum.Enum):
@@ -62,6 +64,8 @@ class Tree:
         self.deadline_ms = 0
         self.edges = Edges(app, me, settings)
         self.search = Search(rng)
+        #: Ids of peers with whom we have no edge, whatever they say.
+        self.shut: set[bytes] = set()
         self._recheck_ms = 0
         self._idle_since_ms: int | None = None
 
@@ -124,10 +128,27 @@ class Tree:
         self.role = Role.OUT
         return effects + self._schedule(now_ms)
 
+    def shut_out(self, peer: Contact, now_ms: int) -> list[Effect]:
+        """Have no edge with a peer, now or later."""
+        if peer == self.me or len(self.shut) >= SHUT_MAX:
+            return []
+        self.shut.add(peer.id)
+        effects: list[Effect] = []
+        if (edge := self.children.pop(peer.id, None)) is not None:
+            effects += [Send(peer, Unlink(self.app, edge.epoch)), ChildDown(peer)]
+        if self.parent is not None and self.parent.peer == peer:
+            effects += self._leave_parent(peer, now_ms)
+        elif self.search.asked == peer:
+            self.search.asked = None
+            effects += self._seek(now_ms)
+        return effects + self._schedule(now_ms)
+
     # ---- messages to a parent
 
     def on_join(self, sender: Contact, join: Join, now_ms: int) -> list[Effect]:
         """Decide whether the sender may hang under us: only a node that ranks before it, or the root, takes it in."""
+        if sender.id in self.shut:
+            return [Send(sender, Redirect(self.app, join.epoch, None))]
         theirs = contact_of(join.root) if join.root is not None else None
         if self.root is None and self.role is Role.OUT:
             # We enter as a forwarder and know the tree from this JOIN only.
@@ -324,7 +345,8 @@ class Tree:
         """Return whom to ask, best first: closer contacts and the recorded root, also if it failed a while ago."""
         found = with_root(self._view(self.app), self.me, self.app, self.root)
         struck = self.search.struck(now_ms)
-        return [contact for contact in found if contact.id not in struck and contact != self.me]
+        passed = {*struck, *self.shut, self.me.id}
+        return [contact for contact in found if contact.id not in passed]
 
     def _ask(self, to: Contact, now_ms: int) -> list[Effect]:
         # Epochs never repeat, not even over a restart with an empty memory: the clock is their floor.
@@ -339,7 +361,8 @@ class Tree:
 
     def _is_legal(self, to: Contact, now_ms: int) -> bool:
         """Whether a peer may point us there: it ranks before us and did not fail us lately."""
-        return self._rank(to) < self._rank(self.me) and to.id not in self.search.struck(now_ms)
+        is_passed = to.id in self.shut or to.id in self.search.struck(now_ms)
+        return self._rank(to) < self._rank(self.me) and not is_passed
 
     def _rank(self, contact: Contact) -> int:
         return rank(contact, self.app, self.root)

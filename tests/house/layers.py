@@ -26,6 +26,7 @@ LAYERS = (
     "master",
     "intake",
     "replication",
+    "audits",
     "group",
     "results",
     "publications",

@@ -14,6 +14,7 @@ import msgspec
 
 from elf.overlay.contract import NEVER, Commit, ControlEntry, ControlState, LogEntry, Record, RollupState, Verdict
 from elf.overlay.ids import Contact
+from elf.overlay.messages import Claim
 from elf.overlay.node import OverlayNode
 
 #: What is on disk and changed in place; a process that is dead and does not know it goes on with its own.
@@ -90,6 +91,9 @@ class Runtime:
             self.controls.append((app, entry))
             self.control[app] = handled(state, entry)
         await self._touch_disk()
+
+    def on_chosen(self, app: bytes, child: Contact, claim: Claim) -> None:
+        """Audit nothing."""
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Put all items together."""

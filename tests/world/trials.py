@@ -81,6 +81,8 @@ class Options:
     comers: int = 0
     #: The last host's agent is rogue.
     is_betrayed: bool = False
+    #: Most children of a node of a tree; None: as shipped, or for every other seed two.
+    fan_in_max: int | None = None
 
     @property
     def storm(self) -> type[Faults]:
@@ -147,6 +149,7 @@ async def _play(world: World, run: Run, options: Options) -> None:
     for host in world.hosts:
         host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
         host.is_archived = rng.random() < ARCHIVED_SHARE
+    world.fan_in_max = options.fan_in_max or (2 if run.seed % 2 else 16)
     first = world.hosts[: len(world.hosts) - options.comers]
     await asyncio.gather(*(host.start() for host in first))
     await meet(world, first)
@@ -159,6 +162,7 @@ async def _play(world: World, run: Run, options: Options) -> None:
     run.figures["s to settle"] = round(await _settle(world, work))
     await work.end()
     run.failures += check_all(truth)
+    run.failures += _check_audits(world, run, options)
     for host in world.hosts:
         if host.is_archived and not host.is_gone and not run.failures:
             await host.stop()
@@ -170,6 +174,19 @@ async def _play(world: World, run: Run, options: Options) -> None:
     run.figures["answers"] = len(truth.answers)
     run.figures.update(storm.counts)
     run.figures.update(work.errors)
+
+
+def _check_audits(world: World, run: Run, options: Options) -> list[str]:
+    """Check that nobody was found to alter what it merges who did not, whatever befell it."""
+    rogue = world.hosts[-1].contact.address if options.is_betrayed else ""
+    wrong: list[str] = []
+    for host, findings in world.audits():
+        run.figures.update({f"audits {outcome}": count for outcome, count in findings.counts.items() if count})
+        found = {each.address for _, each in findings.found()} - {rogue}
+        wrong += [f"{host.name} has shut {address} out of a tree" for address in sorted(found)]
+        if findings.counts["wrong"] and not rogue:
+            wrong.append(f"{host.name} found {findings.counts['wrong']} claims wrong")
+    return wrong
 
 
 async def meet(world: World, hosts: Sequence[Host]) -> None:

@@ -11,10 +11,13 @@ import asyncio
 import contextvars
 import pathlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from elf.agents.agent import Agent
+from elf.agents.audits.findings import Findings
 from elf.agents.host.clock import Clock
 from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
@@ -141,6 +144,7 @@ class Host:
 
     async def _start(self, life: Process) -> None:
         agent = life.agent = Agent(self.config(), Clock(self.wall_ms, self.up_ms), life.network(), life.rng)
+        agent.node.settings = msgspec.structs.replace(agent.node.settings, fan_in_max=self.world.fan_in_max)
         self.disk.guard(agent)
         await agent.start()
         for intake in agent.intakes.values():
@@ -228,6 +232,8 @@ class World:
         #: Processes that are no more.
         self.ended: list[Process] = []
         self.hosts = [Host(self, index, folder / f"web{index}") for index in range(agents)]
+        #: How many children a node of a tree has at most: with few, some merge what others hand them.
+        self.fan_in_max = 16
 
     def configure(self, host: Host) -> AgentConfig:
         """Return the settings of a host's agent, which joins by way of the next two."""
@@ -236,7 +242,7 @@ class World:
         join = [self.hosts[at].contact.address for at in near if at != host.index]
         return AgentConfig(
             agent=AgentSection(data=str(host.folder), name=host.name),
-            overlay=OverlaySection(bind="127.0.0.1:0", join=join),
+            overlay=OverlaySection(bind="127.0.0.1:0", join=join, audit="100 %"),
             archive=ArchiveSection(enabled=host.is_archived),
             sources={
                 PUSHED: SourceConfig(columns=COLUMNS),
@@ -251,6 +257,13 @@ class World:
     async def start(self) -> None:
         """Start all agents."""
         await asyncio.gather(*(host.start() for host in self.hosts))
+
+    def audits(self) -> Iterator[tuple[Host, Findings]]:
+        """Yield what audits have found, of all agents in all their lives."""
+        lives = [*self.ended, *(host.life for host in self.hosts if host.life is not None)]
+        for life in lives:
+            if life.agent is not None:
+                yield life.host, life.agent.sources.auditor.findings
 
     async def wait(self, condition: Callable[[], bool], seconds: float, what: str, step_s: float = 0.1) -> None:
         """Let virtual time pass until a condition holds; raises TimeoutError if it does not come true in time."""
