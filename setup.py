@@ -1,9 +1,11 @@
 """Builds the kernels in C, which are optional: where there is no compiler, their twins do their work.
 
-See `elf.cbt.native` and `elf.agents.sources.native`.
+See `elf.cbt.native` and `elf.agents.sources.native`. Who makes packages says in $ELF_KERNELS what is to be in them: with
+`required` a kernel that cannot be built is an error, with `none` the wheel has none of them and is for any machine.
 """
 
 import atexit
+import os
 import pathlib
 import shutil
 import sys
@@ -25,6 +27,11 @@ for linked in ("agents", "overlay", "cbt"):
 FOLDERS = ("elf/cbt/native", "elf/agents/sources/native")
 
 
+KERNELS = os.environ.get("ELF_KERNELS", "optional")
+if KERNELS not in ("optional", "required", "none"):
+    sys.exit(f"ELF_KERNELS is {KERNELS!r}; use optional, required or none")
+
+
 def kernels(folder: str) -> Extension:
     """Return the extension of a folder of sources in C."""
     return Extension(
@@ -40,11 +47,12 @@ def kernels(folder: str) -> Extension:
             "-Wno-unused-parameter",
         ],
         py_limited_api=True,
-        optional=True,
+        optional=KERNELS == "optional",
     )
 
 
+native = KERNELS != "none"
 setup(
-    ext_modules=list(map(kernels, FOLDERS)),
-    options={"build": {"build_base": BUILD}, "bdist_wheel": {"py_limited_api": "cp311"}},
+    ext_modules=list(map(kernels, FOLDERS)) if native else [],
+    options={"build": {"build_base": BUILD}, "bdist_wheel": {"py_limited_api": "cp311"} if native else {}},
 )

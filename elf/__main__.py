@@ -1,6 +1,6 @@
 """`python -m elf` is the `elf` command."""
 
-from elf.cli.app import main
+from elf.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -1,68 +1,20 @@
-"""The `elf` command: its commands put together, and errors turned into one sentence and an exit code.
-
-Nothing heavy is imported here or by the command modules: each command loads what it needs when it runs.
-"""
+"""The `elf` command, as `elf.cli.start` runs it: what holds for all commands, which are in `elf.cli.index`."""
 
 from __future__ import annotations
 
-import io
-import os
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import elf
-from elf.agents.errors import ElfError
-from elf.cli import (
-    agent,
-    applications,
-    backfill,
-    changes,
-    demo,
-    doctor,
-    explain,
-    init,
-    jobs,
-    keys,
-    lab,
-    oversight,
-    pipeline,
-    run,
-    sample,
-    top,
-    verify,
-)
-from elf.cli.exits import INTERNAL, INTERRUPTED, UNWRITTEN, exit_code_of
-from elf.cli.output import say
-from elf.cli.stdout import OutputError, discard_output, finish_output, guard_output
-
-DEBUG_VARIABLE = "ELF_DEBUG"
-
-
-class ElfGroup(TyperGroup):
-    """Runs a command; errors raised on purpose become a sentence on stderr, never a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was chosen."""
-        try:
-            return super().invoke(ctx)
-        except ElfError as error:
-            say(f"elf: {error}")
-            raise typer.Exit(exit_code_of(error)) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # The reader (head, less) has seen enough.
-            discard_output()
-            raise typer.Exit(0) from None
-
+from elf.cli.group import ElfGroup
 
 app = typer.Typer(
     cls=ElfGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain: what draws frames takes longer to load than all else together.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Answers SQL over the logs of many servers, live, with no cluster. "
     "Install an agent, publish a job by name, query it from anywhere.",
@@ -84,46 +36,3 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-for _module in (
-    demo,
-    init,
-    agent,
-    doctor,
-    keys,
-    jobs,
-    top,
-    changes,
-    applications,
-    explain,
-    run,
-    sample,
-    verify,
-    backfill,
-    pipeline,
-    lab,
-    oversight,
-):
-    _module.add_commands(app)
-
-
-def main() -> None:
-    """Run the command line; a mistake of ours is one sentence too, unless ELF_DEBUG asks for the traceback."""
-    guard_output()
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="backslashreplace")
-    try:
-        try:
-            app(prog_name="elf")
-        finally:
-            finish_output()
-    except OutputError as error:
-        say(f"elf: {error}")
-        discard_output()
-        sys.exit(UNWRITTEN)
-    except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE):
-            raise
-        say(f"elf: internal error, {type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where")
-        sys.exit(INTERNAL)

@@ -1,7 +1,8 @@
 """What the command line prints: tables for people, NDJSON for programs, messages on stderr.
 
 A table goes to a terminal, NDJSON into a pipe or with --json. Text from data never reaches a terminal raw: control
-characters, which could rewrite what is on the screen, are shown as escapes.
+characters, which could rewrite what is on the screen, are shown as escapes. Every command says something, so nothing
+heavy is imported here.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from elf.agents.language.instants import clock_time
 from elf.cli.exits import INTERRUPTED
 
 if TYPE_CHECKING:
+    import msgspec
     from rich.console import Console, Group
     from rich.table import Table
 
@@ -54,6 +53,8 @@ def wants_json(asked: bool) -> bool:
 
 def print_json(value: Any) -> None:
     """Print one JSON line, at once; in ASCII where that is not taken as UTF-8."""
+    import msgspec
+
     text = msgspec.json.encode(value).decode().translate(_JSON_CONTROLS)
     if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
         text = json.dumps(json.loads(text), separators=(",", ":"))
@@ -142,6 +143,8 @@ def _converged(result: Result) -> str:
 
 def describe_window(result: Result) -> str:
     """Say which time a result covers, in UTC."""
+    from elf.agents.language.instants import clock_time
+
     if result.window is None:
         return "since the job began"
     if result.window.end_ms <= 0:
@@ -153,11 +156,15 @@ def describe_window(result: Result) -> str:
 
 def describe_time(at_ms: int) -> str:
     """Write a time for people, to the second."""
+    from elf.agents.language.instants import clock_time
+
     return f"{clock_time(at_ms)} UTC"
 
 
 def describe_completeness(known: Completeness) -> str:
     """Say how complete a result is, in one line; what is zero is not mentioned."""
+    import msgspec
+
     parts = [known.status.replace("_", ", ").replace("incomplete", "but incomplete")]
     if not isinstance(known.side, msgspec.UnsetType):
         parts.append(f"side of {printable(known.side)}, term {known.term}")
@@ -192,6 +199,8 @@ def _of(lines: int | msgspec.UnsetType) -> str:
 
 def describe_others(result: Result) -> str:
     """Say how many windows changed, or closed, that are not shown."""
+    import msgspec
+
     others = (("changed", result.also_revised), ("closed", result.also_closed))
     known = [(what, also.windows) for what, also in others if not isinstance(also, msgspec.UnsetType)]
     return "".join(f" · {count} older windows {what}, too" for what, count in known)

@@ -147,7 +147,7 @@ def test_elf_runs_beside_a_package_called_agents(wheel: pathlib.Path, tmp_path: 
     (tmp_path / "log").write_text('{"ts": 1, "a": "x"}\n{"ts": 2, "a": "y"}\n{"ts": 3, "a": "x"}\n')
     (tmp_path / "job.sql").write_text("SELECT a, count(*) AS n FROM log GROUP BY a ORDER BY a")
     for arguments, expected in ((["--version"], "0."), (["run", "job.sql", "--input", "log", "--json"], "x")):
-        command = [sys.executable, "-P", "-c", "from elf.cli.app import main; main()", *arguments]
+        command = [sys.executable, "-P", "-c", "from elf.cli.start import main; main()", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr

@@ -26,9 +26,8 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def test_help_and_version_load_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv = ['elf', '--help']\nfrom elf.cli.app import main\ntry: main()\nexcept SystemExit: pass\n"
-    )
+    code = "import sys; sys.argv = ['elf', '--help']\nfrom elf.cli.start import main\n"
+    code += "try: main()\nexcept SystemExit: pass\n"
     code += f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
@@ -42,7 +41,9 @@ def test_a_query_over_a_log_does_not_load_masked_arrays(tmp_path: Path) -> None:
     line = '127.0.0.1 - - [25/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "-"\n'
     (tmp_path / "access.log").write_text(line * 20_000)
     arguments = ["elf", "run", "--once", "--input", "access.log", "--format", "combined", "job.sql"]
-    code = f"import sys; sys.argv = {arguments!r}\nfrom elf.cli.app import main\ntry: main()\nexcept SystemExit: pass\n"
+    code = (
+        f"import sys; sys.argv = {arguments!r}\nfrom elf.cli.start import main\ntry: main()\nexcept SystemExit: pass\n"
+    )
     # Functions of NumPy that load them, such as `unique`, cost each agent's start 15 ms and 2 MB.
     code += "print([m for m in sys.modules if m in ('numpy.ma', 'numpy.random')], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -65,7 +66,7 @@ def test_rows_are_json_whatever_a_pipe_is_taken_for(tmp_path: Path, encoding: st
 HEAVY = ("aiohttp", "asyncio", "cryptography", "kademlia", "numpy", "polars", "prometheus_client", "sqlglot")
 LOADED = f"""
 import sys
-from elf.cli.app import main
+from elf.cli.start import main
 try:
     main()
 finally:
@@ -93,7 +94,7 @@ def test_exit_codes_without_tracebacks(arguments: list[str], code: int) -> None:
 
 @pytest.mark.parametrize(("debug", "code"), [("", 70), ("1", 1)])
 def test_our_own_mistakes_are_a_sentence_too(tmp_path: Path, debug: str, code: int) -> None:
-    broken = "import os, sys, elf.cli.app as app; os.urandom = None; app.main()"
+    broken = "import os, sys, elf.cli.start as start; os.urandom = None; start.main()"
     command = [sys.executable, "-c", broken, "keygen", "--out", str(tmp_path / "key")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(ELF_DEBUG=debug))
     assert (done.returncode, "Traceback" in done.stderr) == (code, bool(debug))
