@@ -1,7 +1,7 @@
 """Builds the kernels in C, which are optional: where there is no compiler, their twins do their work.
 
-See `elf.cbt.native` and `elf.agents.sources.native`. Who makes packages says in $ELF_KERNELS what is to be in them: with
-`required` a kernel that cannot be built is an error, with `none` the wheel has none of them and is for any machine.
+See `elf.cbt.native` and `elf.agents.sources.native`. Who makes packages says in $ELF_KERNELS what is to be in them:
+with `required` a kernel that cannot be built is an error, with `none` the wheel has none and is for any machine.
 """
 
 import atexit
