@@ -26,12 +26,12 @@ from elf.agents.master.commands import Command, Turn
 from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
 from elf.agents.purge import Purging
+from elf.agents.reconfiguration import Reconfiguration
 from elf.agents.results.feedback import FEEDBACK_KEY
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.stores import Stores
 from elf.agents.wire.records import JOB_KEY, JobRecord, Member
 from elf.agents.wire.split import SIDE_KEY
-from elf.agents.worker import payload
 from elf.agents.worker_side import WorkerSide
 from elf.overlay.background import Background
 from elf.overlay.contract import Commit, ControlEntry, Record, Verdict
@@ -58,8 +58,8 @@ class Agent:
     def __init__(
         self, config: AgentConfig, clock: Clock | None = None, network: Network | None = None, rng: Random | None = None
     ) -> None:
-        self.config = config
         self.now_ms = clock or Clock()
+        self.reconfiguration = Reconfiguration(config, self.now_ms)
         self._since_ms = self.now_ms()
         self._release = importlib.metadata.version("elf-stream")
         self._background = Background()
@@ -91,7 +91,14 @@ class Agent:
             self.means,
         )
         self.answers = make_answers(
-            config, self.introduce, self.node, self.jobs, self.sources, self.add_record, self.now_ms, self.purging
+            lambda: self.config,
+            self.introduce,
+            self.node,
+            self.jobs,
+            self.sources,
+            self.add_record,
+            self.now_ms,
+            self.purging,
         )
         self.catalogue = self.jobs.catalogue
         self.copies = self.jobs.copies
@@ -106,6 +113,12 @@ class Agent:
         self.holder = self.sources.holder
         self.replicas = self.sources.replicas
         self.database = self.stores.database
+        self.reconfiguration.compose(self.node, self.neighbours, self.membership, self.jobs, self.sources, self.means)
+
+    @property
+    def config(self) -> AgentConfig:
+        """The settings that hold."""
+        return self.reconfiguration.config
 
     def introduce(self) -> Member:
         """Say who this agent is."""
@@ -257,7 +270,7 @@ class Agent:
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""
-        return payload.merge(payloads, self.jobs.catalogue.versions(self.jobs.sides.tree_of(app)))
+        return self.sources.merge(payloads, self.jobs.catalogue.versions(self.jobs.sides.tree_of(app)))
 
     # The overlay's Trust.
 

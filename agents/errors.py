@@ -18,7 +18,7 @@ class ElfError(Exception):
 
 
 class ConfigError(ElfError):
-    """A setting is wrong or unknown: the operator's fault, raised at start only."""
+    """A setting is wrong or unknown: the operator's fault, raised at start and when settings are read again."""
 
 
 class DamagedError(ElfError):

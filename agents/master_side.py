@@ -60,7 +60,7 @@ class MasterSide:
         answer: AnswerHere,
         means: Means,
     ) -> None:
-        self._config = config
+        self._me = me
         self._node = node
         self._spawn = means.spawn
         self.functions = Runners(Trust(config.functions.trusted), self._on_failed_function)
@@ -81,7 +81,7 @@ class MasterSide:
 
     def known_sources(self) -> set[str]:
         """Return the sources this agent has or has heard of."""
-        return {job.definition.source for job in self.catalogue.running()} | set(self._config.sources)
+        return {job.definition.source for job in self.catalogue.running()} | set(self._me().sources)
 
     def handlers(self) -> dict[type, Handler]:
         """Return what answers the questions to this very agent that are about masters and applications."""

@@ -195,6 +195,15 @@ class Membership:
         for source in sources:
             self.introduce_to(source_id(source))
 
+    @property
+    def agent_id(self) -> str:
+        """Who this agent is in rosters."""
+        return self._stores.database.agent_id
+
+    def leave(self, source: str) -> None:
+        """Leave a source's tree, after its agents were told that this one has the source no more."""
+        self._node.leave_tree(source_id(source))
+
     async def _remember(self, tree: bytes, record: Record) -> None:
         """Write a control record down once the disk takes it; a newer version stays."""
         while True:

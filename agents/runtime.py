@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import pathlib
 import signal
+import sqlite3
 from collections.abc import Callable
 from typing import NamedTuple
 
 from elf.agents.agent import Agent
-from elf.agents.errors import ConfigError
+from elf.agents.errors import ConfigError, ElfError
 from elf.agents.host.private_folder import UMASK, close_folder
+from elf.agents.host.service_manager import ServiceManager
 from elf.agents.http.agent_service import Service
-from elf.agents.http.app import make_app, serve
+from elf.agents.http.app import ADMISSION, make_app, serve
 from elf.agents.http.callers import Callers, callers_of_this_user
+from elf.agents.identity import PLACE
 from elf.agents.settings.config import AgentConfig
 from elf.agents.settings.secret_files import read_secret_file
 
@@ -24,6 +28,8 @@ log = logging.getLogger(__name__)
 TOKEN_BYTES_MIN = 16
 #: In the data folder: the token that an agent has made for itself.
 TOKEN_NAME = "api.token"
+#: How often the service manager is told how the agent is, and, before it has met another one, whether it has.
+LOOK_S, JOIN_LOOK_S = 5.0, 0.2
 
 
 class ApiDoor(NamedTuple):
@@ -40,13 +46,18 @@ class ApiDoor(NamedTuple):
     is_new: bool = False
 
 
-async def run(config: AgentConfig, ready: Callable[[str, str | None], None] | None = None) -> None:
-    """Run an agent until SIGTERM or SIGINT.
+async def run(
+    config: AgentConfig,
+    ready: Callable[[str, str | None], None] | None = None,
+    load: Callable[[], AgentConfig] | None = None,
+) -> None:
+    """Run an agent until SIGTERM or SIGINT; SIGHUP has it read its settings again.
 
     Args:
         config: the settings.
         ready: called once the agent serves with the API's URL, and with its token if that was made just now: a secret,
             for whoever started the agent.
+        load: reads the settings again; raises ConfigError.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -55,7 +66,12 @@ async def run(config: AgentConfig, ready: Callable[[str, str | None], None] | No
     os.umask(UMASK)
     close_folder(pathlib.Path(config.agent.data))
     door = door_of(config)
+    manager = ServiceManager(os.environ)
     agent = Agent(config)
+    agent.reconfiguration.load = load
+    agent.reconfiguration.on_reload = lambda is_begun: manager.reloading() if is_begun else manager.ready()
+    # Not before: until then it would end the agent, which who sends it is to see.
+    loop.add_signal_handler(signal.SIGHUP, lambda: agent.means.spawn(_reload(agent)))
     try:
         agent.doubles.on_refusal = stopping.set
         await agent.start()
@@ -67,14 +83,52 @@ async def run(config: AgentConfig, ready: Callable[[str, str | None], None] | No
             callers=door.callers,
             audit_log=audit_log,
         )
+        admission = app[ADMISSION]
+
+        def renew(_: AgentConfig, new: AgentConfig) -> Callable[[], None]:
+            door = door_of(new)
+            return lambda: admission.admit(door.token, door.callers)
+
+        agent.reconfiguration.parts.append(renew)
         async with serve(app, config.api.bind) as url:
             if ready is not None:
                 ready(url, door.token if door.is_new else None)
+            agent.means.spawn(_tell(manager, agent, service))
             await stopping.wait()
         if agent.doubles.refusal is not None:
             raise agent.doubles.refusal
     finally:
+        manager.stopping()
+        loop.remove_signal_handler(signal.SIGHUP)
         await agent.stop()
+
+
+async def _reload(agent: Agent) -> None:
+    """Read the settings again; what is wrong with them is logged, and shown by `/readyz`."""
+    with contextlib.suppress(ElfError):
+        await agent.reconfiguration.reload()
+
+
+async def _tell(manager: ServiceManager, agent: Agent, service: Service) -> None:
+    """Tell the service manager once the agent has met others, and from then on how it is."""
+    while not agent.neighbours.entering.joined:
+        manager.status(_described(service))
+        manager.wait_on(LOOK_S)
+        await asyncio.sleep(JOIN_LOOK_S)
+    manager.ready()
+
+    async def look() -> None:
+        # A full disk is no reason to begin anew: all goes on by itself. One that does not answer is.
+        with contextlib.suppress(sqlite3.Error):
+            await asyncio.to_thread(agent.stores.database.recall, PLACE)
+
+    await manager.watch(look, lambda: _described(service), LOOK_S)
+
+
+def _described(service: Service) -> str:
+    is_ready, reasons = service.ready()
+    notes = "; ".join(service.notes()) if is_ready else "; ".join(reasons)
+    return ("ready" if is_ready else "not ready") + (f": {notes}" if notes else "")
 
 
 def door_of(config: AgentConfig) -> ApiDoor:

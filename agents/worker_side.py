@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from elf.agents.archive.keeper import Keeper
@@ -15,6 +15,7 @@ from elf.agents.host.memory import give_back_at_rest
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.pump import Sealed
 from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
+from elf.agents.jobs.versions import Versions
 from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
 from elf.agents.publications.attachments import Attachments
@@ -24,6 +25,7 @@ from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
 from elf.agents.wire.audits import IsShut, Recheck, Show, Shut
 from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
+from elf.agents.worker import payload
 from elf.overlay.node import OverlayNode
 
 Handler = Callable[[Any], Awaitable[Any]]
@@ -48,6 +50,8 @@ class WorkerSide:
         self._now_ms = means.now_ms
         agent_id = stores.database.agent_id
         self.intakes: dict[str, Intake] = {}
+        #: Held by whoever opens or closes sources while the agent runs.
+        self.changing = asyncio.Lock()
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
         self.mirror: Mirror | None = None
@@ -89,19 +93,25 @@ class WorkerSide:
         Raises:
             ConfigError: a source in the settings cannot be used.
         """
+        self.mirror = open_mirror(self._config, self._stores.database.agent_id)
+        for name in self._config.sources:
+            self.intakes[name] = self.make_intake(name, self._config)
+
+    def make_intake(self, name: str, config: AgentConfig) -> Intake:
+        """Open a source by some settings, and read nothing yet.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        data, checkpoints = pathlib.Path(config.agent.data), self._stores.checkpoints
         agent_id = self._stores.database.agent_id
-        self.mirror = open_mirror(self._config, agent_id)
-        data = pathlib.Path(self._config.agent.data)
-        for name, source in self._config.sources.items():
-            checkpoints = self._stores.checkpoints
-            pump, push = make_pump(name, source, self._config, data, agent_id, checkpoints, self._now_ms)
-            self.intakes[name] = Intake(pump, push, self._seal, self._node.congested)
+        pump, push = make_pump(name, config.sources[name], config, data, agent_id, checkpoints, self._now_ms)
+        return Intake(pump, push, self._seal, self._node.congested)
 
     async def start(self, membership: Membership) -> None:
         """Take up the jobs of the last run, source by source, begin to read, and look after the archive."""
-        for name, intake in self.intakes.items():
-            await self._enter(name, membership)
-            intake.start()
+        for name in self.intakes:
+            await self.begin(name, membership)
         # The intakes' archives have recovered.
         self.keeper = open_keeper(
             self._config, self._stores.database.agent_id, self._now_ms, self._stores.database.damages
@@ -112,10 +122,21 @@ class WorkerSide:
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(give_back_at_rest(lambda: sum(each.pump.counters.read for each in self.intakes.values())))
 
+    async def begin(self, name: str, membership: Membership) -> None:
+        """Take up the jobs of a source that is open, and begin to read it."""
+        await self._enter(name, membership)
+        self.intakes[name].start()
+        if self.keeper is not None:
+            self.keeper.watch(name)
+
     async def stop(self) -> None:
         """Stop reading, and checkpoint."""
         for intake in self.intakes.values():
             await intake.stop()
+
+    def merge(self, payloads: Sequence[bytes], versions: Versions) -> bytes:
+        """Merge payloads of a job of these versions."""
+        return payload.merge(payloads, versions)
 
     async def _recall(self, request: Recall) -> KeepCheckpoint | None:
         return await self.holder.recall(request.source, request.address)

@@ -145,10 +145,13 @@ class Application:
         """Heed that another root took over."""
         return self._spread(self.tree.move(root, reign, now_ms), now_ms)
 
-    def leave(self, now_ms: int, *, retire: bool) -> list[Effect]:
-        """End membership; the node stays a forwarder while it has children."""
-        self.control.withdraw()
+    def leave(self, now_ms: int, *, retire: bool, stay: bool = False) -> list[Effect]:
+        """End membership; the node stays a forwarder while it has children, and with `stay` whatever it is."""
         effects = self.rollup.withdraw(retire) if self.rollup is not None else []
+        if stay:
+            self.tree.member = False
+            return effects
+        self.control.withdraw()
         return effects + self._spread(self.tree.leave(now_ms), now_ms)
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:

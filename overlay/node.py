@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -27,6 +27,7 @@ from elf.overlay.groups import Groups
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.layer import LinkLayer, LinkOwner
+from elf.overlay.links.tls import Tls
 from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, Word, contact_of
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
@@ -75,6 +76,7 @@ class OverlayNode:
         self.audits = Audits(self._rng, settings.audit)
         self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
+        self._secret: Secret | None = None
         self._dht: Dht | None = None
         self._links: LinkLayer[Any] | None = None
         self._requests: Requests | None = None
@@ -95,7 +97,7 @@ class OverlayNode:
             OverlayError: the addresses or the secret cannot be used; the operator's fault.
         """
         settings = self.settings
-        secret = Secret.load(settings.secret_file) if settings.secret_file else None
+        secret = self._secret = Secret.load(settings.secret_file) if settings.secret_file else None
         bound = await self._network.bind(settings, secure=secret is not None)
         self._contact = bound.contact
         agent = settings.agent_id or bound.contact.address
@@ -141,6 +143,33 @@ class OverlayNode:
             raise OverlayError(f"UDP {settings.bind} cannot be bound: {error.strerror}") from error
         await links.start(bound)
         self.audits.begin(self._clock())
+
+    def renewal(self, settings: OverlaySettings) -> Callable[[], None]:
+        """Read the secret and the certificates again, and return what puts them, and the agents to join, in place.
+
+        Links that are open stay so, with the secret's new keys; certificates show with the next ones.
+
+        Raises:
+            OverlayError: they cannot be used, or there were none before, or would be none.
+        """
+        before = self.settings
+        for what, was, will in (
+            ("secret_file", before.secret_file, settings.secret_file),
+            ("tls_cert_file", before.tls_cert_file, settings.tls_cert_file),
+        ):
+            if bool(was) != bool(will):
+                raise OverlayError(f"overlay.{what} cannot be set, or left out, while the agent runs; restart it")
+        secret = Secret.load(settings.secret_file) if settings.secret_file else None
+        tls = Tls.load(settings, self.contact.host)
+
+        def put() -> None:
+            self.settings = settings
+            if secret is not None and self._secret is not None:
+                self._secret.become(secret)
+            if tls is not None and self._links is not None:
+                self._links.certify(tls)
+
+        return put
 
     async def stop(self) -> None:
         """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""
@@ -191,13 +220,14 @@ class OverlayNode:
         if (application := self._apps.get(app)) is not None:
             self._execute(app, application.move(root, reign, self._clock()))
 
-    def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
+    def leave_tree(self, app: bytes, *, retire: bool = True, stay: bool = False) -> None:
         """Leave an application's tree; stay a forwarder while others depend on us.
 
-        With `retire` the root stops expecting this agent (a stop for good, not a restart).
+        With `retire` the root stops expecting this agent (a stop for good, not a restart). With `stay` only membership
+        ends: who is the root remains so.
         """
         if (application := self._apps.get(app)) is not None:
-            self._execute(app, application.leave(self._clock(), retire=retire))
+            self._execute(app, application.leave(self._clock(), retire=retire, stay=stay))
             self._forget_if_idle(app)
 
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:

@@ -108,7 +108,8 @@ class Archive:
         self._agent = agent
         self._root = source_folder(folder, source)
         self._name = safe_name(agent)
-        self._rows_max = rows_max
+        #: May be set.
+        self.rows_max = rows_max
         self._buffer: list[pl.DataFrame] = []
         self._rows = 0
         self._bytes = 0
@@ -129,7 +130,7 @@ class Archive:
         self._buffer.append(events)
         self._rows += events.height
         self._bytes += int(events.estimated_size())
-        if self._rows >= self._rows_max or self._bytes >= HELD_BYTES_MAX:
+        if self._rows >= self.rows_max or self._bytes >= HELD_BYTES_MAX:
             # What the disk refuses now stays in memory, and `prepare`, which may be repeated, writes it.
             with contextlib.suppress(OSError):
                 self._stage()

@@ -48,14 +48,15 @@ class Keeper:
         self._folder = folder
         self._agent = agent
         self._roots = {source_folder(folder, source) for source in sources}
-        self._retain_ms = retain_ms
-        self._bytes_max = bytes_max
+        #: May be set.
+        self.retain_ms = retain_ms
+        self.bytes_max = bytes_max
         self._now_ms = now_ms
         self._damages = damages
         self._merging = Merging(agent, self._note_damaged)
         self._known_damaged: set[Path] = set()
         self._stopped = False
-        self._tidied = False
+        self._tidied: set[Path] = set()
         #: As of the last turn: bytes on disk; and since the start: bytes removed.
         self.bytes = 0
         self.removed_bytes = 0
@@ -64,6 +65,10 @@ class Keeper:
     def merged(self) -> int:
         """Small files merged since the start."""
         return self._merging.merged
+
+    def watch(self, source: str) -> None:
+        """Look after another source, whose `Archive` has recovered."""
+        self._roots.add(source_folder(self._folder, source))
 
     async def run(self) -> None:
         """Take a turn now and then, until cancelled; a turn that is under way then ends at its next file."""
@@ -86,10 +91,9 @@ class Keeper:
         Raises:
             OSError: the disk refused; nothing is lost, and another turn goes on.
         """
-        if not self._tidied:
-            for root in self._roots:
-                tidy(root, self._agent)
-            self._tidied = True
+        for root in self._roots - self._tidied:
+            tidy(root, self._agent)
+            self._tidied.add(root)
         self._remove()
         self._merging.go_on(self._recovered(), self._now_ms())
         for _ in self._merging.merge_quiet(self._recovered(), self._now_ms()):
@@ -100,7 +104,7 @@ class Keeper:
     def _remove(self) -> None:
         held = list_held(self._folder, self._agent)
         retention.finish(held, self._agent)
-        chosen = retention.choose(held, self._now_ms(), self._retain_ms, self._bytes_max)
+        chosen = retention.choose(held, self._now_ms(), self.retain_ms, self.bytes_max)
         if chosen:
             retention.remove(chosen, self._agent)
         removed = sum(file.bytes for file in chosen)

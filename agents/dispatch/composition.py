@@ -19,7 +19,7 @@ from elf.overlay.node import OverlayNode
 
 
 def make_answers(
-    config: AgentConfig,
+    config: Callable[[], AgentConfig],
     me: Callable[[], Member],
     node: OverlayNode,
     jobs: MasterSide,
@@ -31,7 +31,7 @@ def make_answers(
     """Make what answers other agents.
 
     Args:
-        config: the agent's settings.
+        config: tells the agent's settings.
         me: how it introduces itself.
         node: the overlay.
         jobs: its half that masters jobs.

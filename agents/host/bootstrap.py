@@ -42,6 +42,16 @@ class Entering:
         #: What keeps them from answering, as far as that can be told from here.
         self._why: list[str] = []
 
+    def reseed(self, seeds: Sequence[str]) -> bool:
+        """Join through others from now on, as far as nobody was met; return whether `run` is to be called for that."""
+        had = bool(self._seeds)
+        self._seeds = tuple(seeds)
+        if had or not seeds:
+            self.joined = self.joined or not seeds
+            return False
+        self.joined = False
+        return True
+
     def reasons(self) -> list[str]:
         """Say why this agent has not met any other, in one sentence each; nothing once it has."""
         if self.joined:

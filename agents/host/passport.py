@@ -28,6 +28,11 @@ class Passport:
         self.key = SecretKey(secret)
         self._overlay = overlay
 
+    def renew(self, overlay: OverlaySection) -> None:
+        """Go on with other files of the certificate, or with what these hold by now."""
+        self._overlay = overlay
+        self.__dict__.pop("_authority", None)
+
     def introduced(self, member: Member, version: int) -> Member:
         """Return this agent's introduction as of a version of its record, signed."""
         return introduced(member, version, self.key, self._endorse)

@@ -68,9 +68,7 @@ class Service:
         self._changing = Changing(asking.ask, agent.publisher, agent.means.rng)
         self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
         self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows, agent.means.rng)
-        self._explaining = Explaining(
-            agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
-        )
+        self._explaining = Explaining(agent.node, agent.intakes, self._parts.described, self.tree, asking.ask_self)
         self._retiring = Retiring(agent.node, agent.catalogue, asking.ask, self.jobs, agent.announce, agent.now_ms)
 
     async def publish(
@@ -281,6 +279,11 @@ class Service:
             raise UnknownSourceError(source, self._agent.intakes)
         return await intake.ingest(ndjson, key)
 
+    async def reload(self) -> Json:
+        """Read the agent's settings again and let them hold; answer and errors as of `Reconfiguration.reload`."""
+        # Whoever asked may hang up; half of a change is none.
+        return await asyncio.shield(asyncio.ensure_future(self._agent.reconfiguration.reload()))
+
     def health(self) -> Json:
         """Tell that the process lives, and what it is (name, version, node id)."""
         member = self._agent.introduce()
@@ -328,6 +331,7 @@ class Service:
         is_open = ["the API is open to all users of this machine (api.open)"] if self._agent.config.api.open else []
         untold = [trouble] if (trouble := self._agent.stores.audit.trouble) else []
         return [
+            *self._agent.reconfiguration.notes(),
             *is_open,
             *untold,
             *self._agent.node.unheard(),

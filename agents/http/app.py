@@ -24,7 +24,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.http.audit import AUDIT, audit
 from elf.agents.http.body_budget import BUDGET, BodyBudget, hold_bodies
 from elf.agents.http.callers import Callers
-from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
+from elf.agents.http.guard import OPEN_PATHS, Admission
 from elf.agents.http.local_listener import local_listener, remove_file
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
@@ -32,6 +32,7 @@ from elf.agents.settings.config import split_address
 from elf.overlay.links.door import Door, admit
 
 log = logging.getLogger(__name__)
+ADMISSION: web.AppKey[Admission] = web.AppKey("admission")
 
 #: Answers in flight get this long when the agent stops; streams are told at once.
 SHUTDOWN_S = 5.0
@@ -56,11 +57,12 @@ def make_app(
         request_bytes_max: largest request body, before and after decompression.
         audit_log: where it is noted who did what; None: nowhere.
     """
+    admission = Admission(token, callers)
     app = web.Application(
         middlewares=[
             audit,
             answer_with_problems,
-            require_token(token, callers) if token else require_local_host,
+            admission.middleware,
             _admit,
             hold_bodies,
         ],
@@ -69,6 +71,7 @@ def make_app(
         handler_args={"auto_decompress": False},
     )
     app[SERVICE] = service
+    app[ADMISSION] = admission
     if audit_log is not None:
         app[AUDIT] = audit_log
     app[BUDGET] = BodyBudget()

@@ -28,6 +28,32 @@ CALLER = web.RequestKey("caller", str)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
+class Admission:
+    """Who is let in; it may change while the API is served.
+
+    Args:
+        token: what every caller must send; None: who is on this machine, whoever that is.
+        callers: knows whom of this machine may leave out the token; None: nobody.
+    """
+
+    def __init__(self, token: str | None, callers: Callers | None = None) -> None:
+        self.admit(token, callers)
+
+    def admit(self, token: str | None, callers: Callers | None) -> None:
+        """Let in others from now on."""
+        self._check: Middleware = require_token(token, callers) if token else require_local_host
+
+    @property
+    def middleware(self) -> Middleware:
+        """What asks every request who it is of."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._check(request, handler)
+
+        return check
+
+
 def require_token(token: str, callers: Callers | None = None) -> Middleware:
     """Make a middleware that lets in only holders of the token, and those whom `callers` knows without it."""
     expected = token.encode()

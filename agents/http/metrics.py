@@ -43,6 +43,10 @@ class _AgentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         release = {"version": importlib.metadata.version("elf-stream"), "kernels": named()}
         yield InfoMetricFamily("elf_build", "Release, and what reads log lines", value=release)
+        settings = self._agent.reconfiguration
+        fine, since = float(settings.failure is None), "When the settings that hold were read"
+        yield GaugeMetricFamily("elf_config_reload_success", "0 while the last reload has failed", value=fine)
+        yield GaugeMetricFamily("elf_config_loaded_timestamp_seconds", since, value=settings.since_ms / 1000)
         yield from self._sources()
         yield from self._jobs()
         overlay = CounterMetricFamily("elf_overlay", "Overlay events since start, by kind", labels=["kind"])

@@ -58,7 +58,7 @@ _KINDS: tuple[tuple[type[ElfError], str, int], ...] = (
     (UnavailableError, "unavailable", 503),
     (BadRequestError, "bad-request", 400),
     (JobError, "bad-request", 400),
-    (ConfigError, "bad-request", 400),
+    (ConfigError, "configuration", 422),
 )
 
 

@@ -241,6 +241,11 @@ async def ingest(request: web.Request) -> web.Response:
     return _json(told if key is not None else told | {"note": _UNKNOWN})
 
 
+async def reload(request: web.Request) -> web.Response:
+    """POST /v1/reload: read the agent's settings again."""
+    return _json(await _service(request).reload())
+
+
 async def show_health(request: web.Request) -> web.Response:
     """GET /healthz: the process lives; who it is, to those who may know."""
     health = _service(request).health()
@@ -402,6 +407,7 @@ _ROUTES = (
     web.get("/v1/members", list_members),
     web.delete("/v1/members/{agent}", retire_member),
     web.get("/v1/audit", show_audit),
+    web.post("/v1/reload", reload),
     web.delete("/v1/records/{key:.+}", purge),
     web.post("/v1/ingest/{source}", ingest),
     web.get("/healthz", show_health),

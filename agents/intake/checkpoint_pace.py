@@ -17,7 +17,8 @@ class CheckpointPace:
     """
 
     def __init__(self, usual_ms: int, now_ms: int) -> None:
-        self._usual_ms = usual_ms
+        #: May be set.
+        self.usual_ms = usual_ms
         self._last_ms = now_ms
         self._cost_ms = 0
 
@@ -25,11 +26,11 @@ class CheckpointPace:
         """Tell whether the next one may be made, if it is worth it."""
         # The clock may have been set back.
         self._last_ms = min(self._last_ms, now_ms)
-        return now_ms - self._last_ms >= min(SPACING * self._cost_ms, PAUSES_MAX * self._usual_ms)
+        return now_ms - self._last_ms >= min(SPACING * self._cost_ms, PAUSES_MAX * self.usual_ms)
 
     def is_due(self, now_ms: int) -> bool:
         """Tell whether it is time for the next one whatever there is."""
-        return now_ms - self._last_ms >= self._usual_ms
+        return now_ms - self._last_ms >= self.usual_ms
 
     def made(self, now_ms: int) -> None:
         """Note that one is durable."""

@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -17,6 +18,7 @@ from typing import TypeVar
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.intake.pace import Pace
 from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump_settings import Reading
 from elf.agents.intake.push import Appended, PushLog
 from elf.agents.intake.push_keys import PushKey
 from elf.agents.jobs.versions import Versions
@@ -29,6 +31,8 @@ T = TypeVar("T")
 
 #: Pause after a disk error before the same work is tried again.
 RETRY_S = 1.0
+#: Pause between looks whether a tree takes more, while somebody waits for the end of what is to be read.
+RESTED_S = 0.05
 
 
 class Intake:
@@ -58,6 +62,8 @@ class Intake:
         self._congested = congested
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
         self._broken = False
+        #: Held by whoever steps the pump; `hold` keeps it.
+        self._turns = asyncio.Lock()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -76,6 +82,68 @@ class Intake:
         except (OSError, sqlite3.Error, UnavailableError) as error:
             log.error("source %s: no last checkpoint: %s", self.pump.source, error)
         self._thread.shutdown()
+
+    async def hold(self, seconds: float) -> None:
+        """Read what there is to its end, make it durable, and read no more until `release`.
+
+        Args:
+            seconds: how long that may take; a busy log is at its end when all was read that it had at the last look.
+
+        Raises:
+            UnavailableError: the source has failed, or has more than can be read in that time; it goes on as before.
+            OSError, sqlite3.Error: the disk takes nothing; so it does then.
+        """
+        await self._turns.acquire()
+        try:
+            if self._broken:
+                raise UnavailableError(f"source {self.pump.source} has failed: restart the agent")
+            until_s = asyncio.get_running_loop().time() + seconds
+            while await self._step():
+                if asyncio.get_running_loop().time() > until_s:
+                    why = "its job's tree takes no more for now" if self.resting else "it has a backlog"
+                    raise UnavailableError(f"source {self.pump.source} cannot be changed now: {why}; try again later")
+            await self._save()
+        except BaseException:
+            self.release()
+            raise
+
+    async def _step(self) -> bool:
+        """Read some more; tell whether there is even more."""
+        self.resting = self._congested(tuple(self.pump.workers))
+        progressed, sealed = await self._in_thread(functools.partial(self._round, trim=False))
+        self._give(sealed)
+        if self.resting:
+            await asyncio.sleep(RESTED_S)
+        return self.resting or self.pump.held_up or (progressed and self.pump.is_behind)
+
+    def release(self) -> None:
+        """Go on reading after `hold`."""
+        self._turns.release()
+        self._wake.set()
+
+    async def refit(self, reading: Reading) -> None:
+        """Go on by other settings, between `hold` and `release`; never fails."""
+        await self._in_thread(lambda: self.pump.refit(reading))
+        self.push.lingers = reading.lingers
+        self.trouble = None
+
+    async def leave(self) -> None:
+        """Read no more, between `hold` and `release`; what is open ends by the time of day. `refit` takes it back."""
+        await self._in_thread(self.pump.leave)
+
+    async def held(self) -> list[bytes]:
+        """Return the trees whose masters may lack some of what was read of this source, after `leave`."""
+        return await self._in_thread(self.pump.held)
+
+    def discard(self) -> None:
+        """End one that was never started."""
+        self._thread.shutdown()
+        self.close()
+
+    def close(self) -> None:
+        """Close the files, once it was stopped."""
+        self.push.close()
+        self.pump.tail.close()
 
     async def attach(self, *workers: Worker) -> None:
         """Feed workers from the next line on, all from the same one; new ones are durable when this returns.
@@ -148,9 +216,10 @@ class Intake:
                 if progressed or self.resting:
                     self.resting = self._congested(tuple(self.pump.workers))
                 # One trip to the thread a round: an idle agent does little else than this.
-                work = functools.partial(self._round, trim=not progressed)
-                progressed, sealed = await self._in_thread(work)
-                self._give(sealed)
+                async with self._turns:
+                    work = functools.partial(self._round, trim=not progressed)
+                    progressed, sealed = await self._in_thread(work)
+                    self._give(sealed)
                 self._note_troubles(self.pump.troubles)
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
@@ -183,7 +252,9 @@ class Intake:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
         try:
             if trim:
-                self.push.trim(self.pump.saved_offset(str(self.push.path)))
+                place = self.pump.saved_place(os.path.abspath(self.push.path))
+                if place is not None:
+                    self.push.trim(place.offset, place.inode)
             progressed = False if self.resting else self.pump.step()
             return progressed, self.pump.checkpoint()
         except Exception:

@@ -23,10 +23,10 @@ from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
 from elf.agents.intake.checkpoint_pace import CheckpointPace
 from elf.agents.intake.clock_steps import SetBack
-from elf.agents.intake.decoder import Decoder
+from elf.agents.intake.decoder import Decoder, Recognised
 from elf.agents.intake.lost_lines import LastTimes
 from elf.agents.intake.progress import EventTime, SourceProgress
-from elf.agents.intake.pump_settings import PumpClock, PumpSettings
+from elf.agents.intake.pump_settings import PumpClock, PumpSettings, Reading
 from elf.agents.intake.recognition import Recognition
 from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
@@ -40,7 +40,7 @@ from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.workers import Workers
 from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
-from elf.overlay.contract import Verdict
+from elf.overlay.contract import NEVER, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,12 @@ class Pump:
         #: On a new disk all pushed lines of before are gone; that some are dated before says nothing, they may be late.
         self._gone_ms = clock() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
         had_events = self.counters.parsed > 0
+        self._rejected = rejected
         self.rejecting = Rejecting(settings.source, rejected, had_events=had_events)
+        #: No more is read, for good; intervals end by the time of day, until nothing of them is left here.
+        self.is_leaving = False
+        #: Of a source that is being left: by tree, the last interval whose verdict is waited for.
+        self._left: dict[bytes, int] = {}
 
     def _restore(self) -> None:
         state = self._checkpoints.source(self.source)
@@ -134,7 +139,7 @@ class Pump:
             self._time.read_ms = progress.read_ms
             self._last_times = LastTimes(progress.logs, progress.newest_ms)
             if self._recognition is not None:
-                self.decoder = self._recognition.recall(progress.recognised, was_json=self.counters.read > 0)
+                self.decoder = self._recognition.recall(progress.recognised)
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -191,6 +196,52 @@ class Pump:
         self.workers[worker.tree] = worker
         self.progressed_ms = self.now_ms()
 
+    def refit(self, reading: Reading) -> None:
+        """Go on by other settings, from the next line on; to be called between two steps, never fails.
+
+        What is read stays read: a path that was followed before goes on where it was left. Lines and workers stay as
+        they are; an agent that falls before the next checkpoint starts again by the settings that it then has.
+        """
+        settings = reading.settings
+        self.tail.redirect(reading.patterns, "end" if settings.from_end else "beginning")
+        self._recognition = reading.recognition
+        self.decoder = reading.decoder
+        self._chunk_bytes = settings.chunk_bytes
+        self._backlog = Backlog(settings.chunk_bytes)
+        self._ahead_ms_max = settings.ahead_ms_max
+        self.from_end = settings.from_end
+        self._pace.usual_ms = settings.checkpoint_ms
+        if self._archive is not None:
+            self._archive.rows_max = reading.archive_rows_max
+        # Whether lines fit the new format their first ones are to say.
+        self.rejecting = Rejecting(settings.source, self._rejected, had_events=False)
+        self.troubles = []
+        self.is_leaving = False
+
+    def leave(self) -> None:
+        """Read no more; what is open ends by the time of day, and the files are closed."""
+        self.is_leaving = True
+        self._left = {}
+        self.troubles = []
+        self.tail.close()
+
+    def held(self) -> list[bytes]:
+        """Return, of a source that is being left, the trees whose masters may lack some of what was read of it."""
+        held = []
+        for tree, worker in self.workers.items():
+            settled = worker.progress.settled
+            left = self._left.get(tree, NEVER)
+            if tree not in self._left or worker.open.ends or worker.progress.owed:
+                left = self._left[tree] = max(left, worker.held_through)
+            if left != NEVER and (settled is None or settled < left):
+                held.append(tree)
+        return held
+
+    @property
+    def recognised(self) -> Recognised | None:
+        """What its lines were found to be, where the settings leave that open."""
+        return None if self._recognition is None else self._recognition.recognised
+
     def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
         """Go on, durably, where another agent's checkpoint ends; before any line is read, with all its workers."""
         assert not self.workers and self._sequence == 0
@@ -207,9 +258,9 @@ class Pump:
         """Stop feeding a worker."""
         self.workers.part_with(tree)
 
-    def saved_offset(self, path: str) -> int:
-        """Return how far a file was read at the last checkpoint."""
-        return next((place.offset for place in self._saved if place.path == path), 0)
+    def saved_place(self, path: str) -> Position | None:
+        """Return how far the file at a path was read at the last checkpoint; None of files that were there before."""
+        return next((place for place in self._saved if place.path == path and not place.done), None)
 
     def settle(self, tree: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
         """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
@@ -223,6 +274,9 @@ class Pump:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
         self._refuse_half_done()
         if self._pending is not None or not self.workers:
+            return False
+        if self.is_leaving:
+            self._time.rest(True, self.now_ms())
             return False
         decoder = self.decoder or self._recognise()
         if decoder is None:
@@ -421,9 +475,9 @@ class Pump:
             seen_ms=time.seen_ms,
             read_ms=time.read_ms,
             logs=self._last_times.logs,
-            recognised=None if self._recognition is None else self._recognition.recognised,
+            recognised=self.recognised,
             begun_late=tuple(sorted(self.tail.begun_late)),
         )
         encoded = msgspec.json.encode(progress)
         source = SourceState(self.source, self.tail.positions(), encoded, self._sequence)
-        return _Pending(source, self.tail.places(), tuple(states), sealed)
+        return _Pending(source, self.tail.followed(), tuple(states), sealed)

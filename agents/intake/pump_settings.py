@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Protocol
 
 from elf.agents.host.clock import Doubt
+from elf.agents.intake.decoder import Decoder
+from elf.agents.intake.recognition import Recognition
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,22 @@ class PumpSettings:
     from_end: bool = False
     #: How far ahead of our clock an event may be; lines of later ones are rejected. None: as far as it likes.
     ahead_ms_max: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the settings say of how one source is read; another one may take its place while it is."""
+
+    settings: PumpSettings
+    #: Absolute or relative paths and globs, its spool's among them.
+    patterns: Sequence[str]
+    #: How its lines become events, or what finds that out; the latter alone until it has.
+    decoder: Decoder | None
+    recognition: Recognition | None
+    #: Events that its archive holds in memory at most.
+    archive_rows_max: int
+    #: Whether its spool may keep what was read.
+    lingers: bool
 
 
 class PumpClock(Protocol):

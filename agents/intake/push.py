@@ -58,7 +58,8 @@ class PushLog:
 
     def __init__(self, path: pathlib.Path, now_ms: Callable[[], int] = wall_clock_ms, *, lingers: bool = True) -> None:
         self.path = path
-        self._lingers = lingers
+        #: Whether what was read may stay; may be set from any thread.
+        self.lingers = lingers
         self._lock = threading.Lock()
         self._synced = threading.Condition()
         #: Pushes appended, and those whose fate is known; both only rise.
@@ -175,10 +176,15 @@ class PushLog:
         with self._lock:
             return self._keys.find(key) is not None
 
-    def trim(self, read_bytes: int) -> None:
-        """Begin a new spool when this is large enough, and all of it was read and checkpointed (`read_bytes` of it)."""
+    def trim(self, read_bytes: int, inode: int | None = None) -> None:
+        """Begin a new spool when this is large enough, and all of it was read and checkpointed (`read_bytes` of it).
+
+        `inode`: of which file that was read; of another than there is, nothing is said of this one.
+        """
         with self._lock:
-            if self._bytes < (TRIM_BYTES if self._lingers else 1) or read_bytes < self._bytes:
+            if inode not in (None, self._inode()):
+                return
+            if self._bytes < (TRIM_BYTES if self.lingers else 1) or read_bytes < self._bytes:
                 return
             self._begin_anew(read=self._inode())
 

@@ -65,18 +65,12 @@ class Recognition:
         self._lines: Sequence[bytes] = ()
         self._since_ms = 0
 
-    def recall(self, recognised: Recognised | None, *, was_json: bool) -> Decoder | None:
-        """Take up what an earlier run has found.
-
-        Args:
-            recognised: that; None if it has found nothing, or its release did not look.
-            was_json: its release took everything for objects, and has read some.
+    def recall(self, recognised: Recognised | None) -> Decoder | None:
+        """Take up what was found before; None: nothing was, or the settings said what lines are.
 
         Raises:
             ConfigError: that cannot be read any more.
         """
-        if recognised is None and was_json:
-            recognised = Recognised(("json",), self._time or "")
         self.recognised = recognised
         return None if recognised is None else self._make(recognised)
 

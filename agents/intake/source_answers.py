@@ -21,7 +21,7 @@ class SourceAnswers:
     """Answers for one agent; asked for sources that it has.
 
     Args:
-        config: the agent's settings.
+        config: tells the agent's settings.
         me: how it introduces itself.
         catalogue: jobs and members known here.
         intakes: the sources.
@@ -30,7 +30,7 @@ class SourceAnswers:
 
     def __init__(
         self,
-        config: AgentConfig,
+        config: Callable[[], AgentConfig],
         me: Callable[[], Member],
         catalogue: Catalogue,
         intakes: Mapping[str, Intake],
@@ -50,7 +50,7 @@ class SourceAnswers:
 
     async def _describe(self, request: DescribeSource) -> Json:
         source, me = request.source, self._me()
-        settings, intake = self._config.sources[source], self._intakes[source]
+        settings, intake = self._config().sources[source], self._intakes[source]
         described = await asyncio.to_thread(
             describe_columns, source, settings, intake.push.path, request.names, intake.pump.decoder
         )
@@ -78,7 +78,7 @@ class SourceAnswers:
             raise UnavailableError(f"the agent {self._me().name} has not heard of the job yet")
         pump = self._intakes[request.source].pump
         everyone = tuple(pump.workers.values())
-        decoder = None if archive_folder(self._config) is None else pump.decoder
+        decoder = None if archive_folder(self._config()) is None else pump.decoder
         anyway = {} if decoder is None else decoder.columns
         workers = [each for each in everyone if each.plan.definition.first.app == request.app]
         handed = [self._handed[each.tree] for each in workers if each.tree in self._handed]

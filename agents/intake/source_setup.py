@@ -18,7 +18,7 @@ from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
 from elf.agents.intake.decoder import Decoder, Recognised, make_decoder, read_key
 from elf.agents.intake.pump import Pump
-from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.pump_settings import PumpSettings, Reading
 from elf.agents.intake.push import PushLog
 from elf.agents.intake.recognition import Recognition, recognised
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig
@@ -62,33 +62,23 @@ def make_pump(
         )
     for path, reason in unreadable.items():
         log.warning("source %s: %s can be no log: %s", name, path, reason)
-    push = PushLog(data / "push" / f"{name}.log", clock, lingers=not source.privacy.withholds)
+    # Before any file is opened: it may raise.
+    spool = data / "push" / f"{name}.log"
+    reading = reading_of(name, source, config, spool, clock)
+    push = PushLog(spool, clock, lingers=reading.lingers)
     state = checkpoints.source(name)
-    look_after(push, () if state is None else decode(state.positions))
-    patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
+    try:
+        look_after(push, () if state is None else decode(state.positions))
+    except ConfigError:
+        push.close()
+        raise
     folder = archive_folder(config)
-    decoder: Decoder | Recognition
-    if source.reads_as == AUTO:
-        if source.privacy.key_file:
-            read_key(name, source)  # what is wrong with it is said at the start
-
-        def make(found: Recognised) -> Decoder:
-            return make_decoder(name, source, clock, found)
-
-        decoder = Recognition(name, lambda: _samples(patterns), make, source.time or None, clock.up_ms)
-    else:
-        decoder = make_decoder(name, source, clock)
-    archive = None if folder is None else Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
-    settings = PumpSettings(
-        source=name,
-        chunk_bytes=config.agent.chunk_bytes,
-        checkpoint_ms=config.agent.checkpoint_ms,
-        from_end=source.start == "end",
-        ahead_ms_max=source.ahead_ms_max,
-    )
+    archive = None if folder is None else Archive(folder, name, agent_id, rows_max=reading.archive_rows_max)
+    decoder = reading.recognition or reading.decoder
+    assert decoder is not None
     pump = Pump(
-        settings,
-        Tail(patterns, start=source.start, now_ms=clock.up_ms, spools={os.path.abspath(push.path): push}),
+        reading.settings,
+        Tail(reading.patterns, start=source.start, now_ms=clock.up_ms, spools={os.path.abspath(push.path): push}),
         decoder,
         checkpoints,
         archive,
@@ -96,6 +86,58 @@ def make_pump(
         clock,
     )
     return pump, push
+
+
+def reading_of(
+    name: str,
+    source: SourceConfig,
+    config: AgentConfig,
+    spool: pathlib.Path,
+    clock: Clock,
+    known: Recognised | None = None,
+) -> Reading:
+    """Return how a source is read.
+
+    Args:
+        name: the source's.
+        source: its settings.
+        config: all settings.
+        spool: where what is pushed to it lies.
+        clock: the agent's.
+        known: what its lines were found to be, if they are to be taken for that still.
+
+    Raises:
+        ConfigError: the format, a column type or a key is not one that can be used.
+    """
+    patterns = [pattern for pattern in (source.path, glob.escape(str(spool))) if pattern]
+    decoder: Decoder | None = None
+    recognition: Recognition | None = None
+    if source.reads_as == AUTO:
+        if source.privacy.key_file:
+            read_key(name, source)  # what is wrong with it is said at the start
+
+        def make(found: Recognised) -> Decoder:
+            return make_decoder(name, source, clock, found)
+
+        recognition = Recognition(name, lambda: _samples(patterns), make, source.time or None, clock.up_ms)
+        decoder = recognition.recall(known)
+    else:
+        decoder = make_decoder(name, source, clock)
+    settings = PumpSettings(
+        source=name,
+        chunk_bytes=config.agent.chunk_bytes,
+        checkpoint_ms=config.agent.checkpoint_ms,
+        from_end=source.start == "end",
+        ahead_ms_max=source.ahead_ms_max,
+    )
+    return Reading(
+        settings=settings,
+        patterns=patterns,
+        decoder=decoder,
+        recognition=recognition,
+        archive_rows_max=config.archive.rows_max,
+        lingers=not source.privacy.withholds,
+    )
 
 
 def look_after(push: PushLog, read: Sequence[Position]) -> None:

@@ -159,6 +159,15 @@ class Attachments:
             if self._catalogue.job(app) == job:
                 return
 
+    def leave(self, source: str) -> None:
+        """Leave the trees of a source's jobs: their roots expect this agent no more. Its workers stay on disk."""
+        for job in list(self.attached().get(source, ())):
+            self._trees.pop(job.definition.app_id, None)
+            self.handed.pop(job.tree, None)
+            self._partaking.forget(job.tree)
+            self.pending.pop(job.definition.key, None)
+            self._node.leave_tree(job.tree, stay=self._masters.has_tree(job.tree))
+
     def seal(self, tree: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.
 
@@ -172,14 +181,17 @@ class Attachments:
             self._partaking.on_sealed(tree, snapshot)
 
     async def _apply(self, job: JobRecord) -> None:
-        app, intake = job.definition.app_id, self._intakes[job.definition.source]
+        app, intake = job.definition.app_id, self._intakes.get(job.definition.source)
+        if intake is None:
+            return  # the source was left meanwhile
         attached = self._trees.get(app)
         if attached is not None and (attached != job.tree or job.stopped):
             await self._abandon(app, attached, intake)
         if job.stopped:
             await asyncio.to_thread(self._checkpoints.forget, job.tree)
         elif attached != job.tree:
-            await self._attach(job, intake)
+            if not intake.pump.is_leaving:
+                await self._attach(job, intake)
         else:
             versions = self._versions(job)
             await intake.change(job.tree, versions)
@@ -213,6 +225,8 @@ class Attachments:
             workers = await asyncio.gather(*(self._worker(each) for each in jobs))
             # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.
             await intake.attach(*workers)
+            if self._intakes.get(source) is not intake:
+                return  # the source was left meanwhile; they are taken up if it comes back
             for each, worker in zip(jobs, workers, strict=True):
                 self._begin(each, worker)
 

@@ -37,7 +37,8 @@ class Purges:
     """
 
     def __init__(self, operators: Mapping[str, str]) -> None:
-        self._operators = dict(operators)
+        #: May be set.
+        self.operators: Mapping[str, str] = dict(operators)
         self._orders: dict[str, Order] = {}
 
     def operator(self, order: Order) -> str:
@@ -48,9 +49,9 @@ class Purges:
         """
         if order.what != "purge" or not order.is_signed or not order.job.startswith(TARGETS):
             raise NotCreatorError("this is no signed order to purge a job or an agent")
-        found = next((name for name, key in self._operators.items() if key == order.key), None)
+        found = next((name for name, key in self.operators.items() if key == order.key), None)
         if found is None:
-            known = ", ".join(sorted(self._operators)) or "nobody"
+            known = ", ".join(sorted(self.operators)) or "nobody"
             raise NotCreatorError(
                 f"key {fingerprint(order.key)} is no operator's of this agent, whose settings list {known} under "
                 "[api] operators"

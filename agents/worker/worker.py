@@ -422,6 +422,14 @@ class Worker:
         return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
 
     @property
+    def held_through(self) -> int:
+        """The last interval whose verdict may be about anything that it has taken in; later ones are about nothing."""
+        sealed = NEVER if self.progress.sealed is None else self.progress.sealed
+        ends = self.open.ends
+        # What is open of sealed intervals, or owed, rides in the next snapshot.
+        return max(sealed + 1, ends[-1] if ends else NEVER) if ends or self.progress.owed else sealed
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes held in open intervals, of those that others hold, too, a part; may be asked for by any thread."""
         return self.open.memory_bytes

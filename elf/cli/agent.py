@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,29 +68,28 @@ def agent(
     with loading():
         import elf.agents.runtime
         import elf.checking.validate  # noqa: F401
-        from elf.cli.effective import render_changes, render_toml, with_settings, with_sources
+        from elf.cli.effective import render_changes, render_toml
 
-    effective = with_sources(_file_config(config), source or [], format, time)
-    # All at once: an address off loopback is refused while there is no secret, one of the files without the others.
-    effective = with_settings(
-        effective,
-        "overlay",
-        join=join,
-        bind=bind,
-        secret_file=_text(secret_file),
-        tls_cert_file=_text(tls_cert_file),
-        tls_key_file=_text(tls_key_file),
-        tls_ca_file=_text(tls_ca_file),
-    )
-    effective = with_settings(effective, "api", bind=api)
-    effective = with_settings(effective, "agent", data=_text(data), name=name)
-    text = render_toml(effective)
-    _check_effective(text)
+    overlay = {
+        "join": join,
+        "bind": bind,
+        "secret_file": _text(secret_file),
+        "tls_cert_file": _text(tls_cert_file),
+        "tls_key_file": _text(tls_key_file),
+        "tls_ca_file": _text(tls_ca_file),
+    }
+    options: dict[str, dict[str, Any]] = {
+        "overlay": overlay,
+        "api": {"bind": api},
+        "agent": {"data": _text(data), "name": name},
+    }
+    load = functools.partial(_load, config, source or [], format, time, options)
+    effective = load()
     if print_config:
-        print(text, end="")
+        print(render_toml(effective), end="")
         return
     say(f"# what is not the default; --print-config prints all settings\n{render_changes(effective).rstrip()}")
-    _run(effective)
+    _run(effective, load)
 
 
 def validate(
@@ -146,6 +147,21 @@ def _file_config(file: Path | None) -> AgentConfig:
     return load_config(file)
 
 
+def _load(
+    file: Path | None, sources: list[str], format: str, time: str, options: Mapping[str, Mapping[str, Any]]
+) -> AgentConfig:
+    """Read the file, let the options change it, a section at a time, and hold both to the same rules."""
+    from elf.cli.effective import render_toml, with_settings, with_sources
+
+    effective = with_sources(_file_config(file), sources, format, time)
+    # All of a section at once: an address off loopback is refused while there is no secret, one of the files without
+    # the others.
+    for section, settings in options.items():
+        effective = with_settings(effective, section, **settings)
+    _check_effective(render_toml(effective))
+    return effective
+
+
 def _check_effective(text: str) -> None:
     """Hold the options to the same rules as a file."""
     from elf.checking.validate import check_config
@@ -155,7 +171,7 @@ def _check_effective(text: str) -> None:
         raise ConfigError("\n".join(finding.message for finding in findings))
 
 
-def _run(config: AgentConfig) -> None:
+def _run(config: AgentConfig, load: Callable[[], AgentConfig]) -> None:
     """Run until stopped; what keeps an agent from starting (a port, a folder, a secret) is a matter of settings."""
     import asyncio
     import logging
@@ -188,7 +204,7 @@ def _run(config: AgentConfig) -> None:
     # It logs a traceback for every connection that does not speak HTTP.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
-        asyncio.run(run(config, announce))
+        asyncio.run(run(config, announce, load))
     except (OverlayError, OSError) as error:
         if ready:
             raise

@@ -36,6 +36,12 @@ PANELS: dict[str, tuple[Entry, ...]] = {
     "Agents": (
         Entry("agent", "agent", "Run an agent until SIGTERM or Ctrl-C."),
         Entry(
+            "reload",
+            "life_cycle",
+            "Have the agent read its settings again; they hold as a whole when this returns, or nothing changes "
+            "(exit 78).",
+        ),
+        Entry(
             "doctor",
             "doctor",
             "Say what is wrong with an agent, why that matters, and the command that mends it. Changes nothing.",

@@ -29,7 +29,7 @@ from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Entries, Jobs, Members, Versions
 from elf.client.following import follow
 from elf.client.names import default_creator, split_name
-from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Retirement, Stop, Tree, Version
+from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Reload, Retirement, Stop, Tree, Version
 from elf.client.retries import Repeat
 from elf.client.trails import Notice
 from elf.client.until import Until, check_until
@@ -340,6 +340,16 @@ class AsyncClient:
             return await self._ask("DELETE", job, tail, Retirement, repeat=once, headers=order)
         end_s = self._attempts.end_s()
         return await self._attempts.ask("DELETE", f"/v1{tail}", Retirement, end_s=end_s, repeat=once)
+
+    async def reload(self) -> Reload:
+        """Have the first agent read its settings again: all that changed holds when this returns, or nothing.
+
+        Raises:
+            ConfigError: its file is wrong, or changes what takes a restart.
+            UnavailableError: not now.
+        """
+        end_s = self._attempts.end_s()
+        return await self._attempts.ask("POST", "/v1/reload", Reload, end_s=end_s, repeat=Repeat.UNTAKEN, here=True)
 
     async def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
         """Purge a job, or what is known of an agent, everywhere; it takes an operator's key (`creator_key`).

@@ -21,7 +21,7 @@ from elf.agent_url import DEFAULT_URL, TIMEOUT_S
 from elf.agents.errors import BadRequestError
 from elf.agents.wire.result import Result, Window
 from elf.client.asynchronous import AsyncClient
-from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Retirement, Stop, Tree, Version
+from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Reload, Retirement, Stop, Tree, Version
 from elf.client.trails import Notice
 from elf.client.until import Until
 
@@ -233,6 +233,10 @@ class Client:
     def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good; see `AsyncClient.retire`."""
         return self._wait(lambda client: client.retire(agent, job))
+
+    def reload(self) -> Reload:
+        """Have the first agent read its settings again; see `AsyncClient.reload`."""
+        return self._wait(lambda client: client.reload())
 
     def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
         """Purge a job, or what is known of an agent, everywhere; see `AsyncClient.purge`."""

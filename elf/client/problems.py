@@ -79,7 +79,7 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
             return IncompleteError(detail)
         case "unavailable":
             return UnavailableError(detail)
-        case "unauthorized" | "forbidden-host" | "forbidden-origin":
+        case "configuration" | "unauthorized" | "forbidden-host" | "forbidden-origin":
             return ConfigError(detail)
         case "bad-request" | "too-large" | "media-type":
             return BadRequestError(detail)

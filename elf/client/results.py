@@ -143,6 +143,13 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     more: int = 0
 
 
+class Reload(msgspec.Struct, frozen=True):
+    """What of an agent's settings is another now (names, `sources.access`), and since when they hold, in ms."""
+
+    changed: list[str]
+    since_ms: int
+
+
 class Stop(msgspec.Struct, frozen=True):
     """A job that was stopped: until when (a time of day, in ms) it can be resumed; None: it has ended for good."""
 

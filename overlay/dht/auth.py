@@ -98,6 +98,11 @@ class Secret:
             )
         return cls.parse(data[:4096].decode("utf-8", "replace"), where=str(file))
 
+    def become(self, other: Secret) -> None:
+        """Take another's keys for one's own: whoever holds this secret signs and verifies with them from now on."""
+        self._keys = other._keys
+        self._signer = other._signer
+
     def text(self) -> str:
         """Return the keys in the form that `parse` reads."""
         return "".join(key.hex() + "\n" for key in self._keys.values())

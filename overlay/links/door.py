@@ -102,7 +102,8 @@ class Door:
     ) -> None:
         self._listener = listener
         self._serve = serve
-        self._tls = tls
+        #: May be changed; for who calls from then on.
+        self.tls = tls
         self._refused = refused
         self._waiting: dict[_Waiting, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -160,10 +161,10 @@ class Door:
 
     async def _receive(self, connection: socket.socket, waiting: _Waiting) -> None:
         """Do the TLS handshake, if there is one, and let the server read."""
-        timeout = GREETING_S if self._tls is not None else None
+        timeout = GREETING_S if self.tls is not None else None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: waiting, connection, ssl=self._tls, ssl_handshake_timeout=timeout
+                lambda: waiting, connection, ssl=self.tls, ssl_handshake_timeout=timeout
             )
         except (OSError, TimeoutError) as error:
             if is_hang_up(error):

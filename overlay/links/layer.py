@@ -35,6 +35,7 @@ from elf.overlay.links.lanes import is_bulk, is_patient
 from elf.overlay.links.offer import Offer
 from elf.overlay.links.peers import COUNTERS, Link, Peer
 from elf.overlay.links.proofs import NONCE_BYTES
+from elf.overlay.links.tls import Tls
 from elf.overlay.links.wire import OLDEST_VERSION, VERSION
 from elf.overlay.messages import Message, decode, encode
 
@@ -112,6 +113,9 @@ class LinkLayer(abc.ABC, Generic[T]):
     @abc.abstractmethod
     async def start(self, bound: Bound) -> None:
         """Take calls on what was bound."""
+
+    def certify(self, tls: Tls) -> None:
+        """Show, and ask for, certificates by other contexts from the next connection on."""
 
     @abc.abstractmethod
     async def stop(self) -> None:

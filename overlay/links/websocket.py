@@ -86,6 +86,12 @@ class Links(LinkLayer[End]):
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._spawn(self._watch())
 
+    def certify(self, tls: Tls) -> None:
+        """See `LinkLayer.certify`."""
+        self._tls = tls
+        if self._door is not None:
+            self._door.tls = tls.server
+
     async def stop(self) -> None:
         """Close all links and the server."""
         self._stopping = True

@@ -133,7 +133,8 @@ class Ledger:
         self._absent.pop(agent, None)
         self._deferred = [held for held in self._deferred if held.agent != agent]
         if agent in self.roster or self.pending is not None:
-            self._leaving[agent] = named
+            # One that leaves of its own will, and is said to be gone besides, lacks nothing.
+            self._leaving[agent] = named and self._leaving.get(agent, True)
         decided = self.pending is not None and self.pending.commit is not None
         return self.pending.choice.through if self.pending is not None and decided else self.committed
 

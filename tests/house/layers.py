@@ -36,6 +36,8 @@ LAYERS = (
     "master_side.py",
     "worker_side.py",
     "purge.py",
+    "changed_sources.py",
+    "reconfiguration.py",
     "dispatch",
     "agent.py",
     "http",

@@ -1,4 +1,4 @@
-"""`scripts/simulate agents|members|leadership|rogue`: seeds of the World. Exit code 1 if one failed."""
+"""`scripts/simulate agents|members|leadership|rogue|reloads`: seeds of the World. Exit code 1 if one failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "scenario",
         nargs="?",
-        choices=("agents", "members", "leadership", "rogue"),
+        choices=("agents", "members", "leadership", "rogue", "reloads"),
         default="agents",
         help="what happens; default: agents",
     )
@@ -44,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         course = functools.partial(play, agents=chosen.agents + COMERS, options=options)
     elif chosen.scenario == "rogue":
         options = Options(seconds=chosen.seconds, faults=kinds, is_betrayed=True)
+        course = functools.partial(play, agents=chosen.agents, options=options)
+    elif chosen.scenario == "reloads":
+        options = Options(seconds=chosen.seconds, faults=kinds, is_reloaded=True)
         course = functools.partial(play, agents=chosen.agents, options=options)
     one = functools.partial(_one, course)
     failed = 0

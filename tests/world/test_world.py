@@ -43,6 +43,12 @@ def test_all_faults_while_agents_come_and_go(seed: int) -> None:
     assert run.figures["join"] and run.figures["drain"] and run.figures["retired"] and run.figures["hand_over"]
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_all_faults_while_settings_are_changed(seed: int) -> None:
+    run = passed(seed, 5, Options(is_reloaded=True))
+    assert run.figures["taken"] and run.figures["refused"]
+
+
 @pytest.mark.parametrize("seed", [1, 3])
 def test_all_faults_with_a_rogue_among_the_agents(seed: int) -> None:
     run = passed(seed, 5, Options(is_betrayed=True))

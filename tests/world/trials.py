@@ -21,6 +21,7 @@ from tests.world.faults import Faults
 from tests.world.files import folder_of, numbered_files
 from tests.world.loop import WorldLoop
 from tests.world.members import Members
+from tests.world.reloads import Reloads
 from tests.world.rogue import Rogue
 from tests.world.truth import LOGGED, PUSHED, JobPlan, Truth
 from tests.world.work import Work
@@ -83,10 +84,14 @@ class Options:
     is_betrayed: bool = False
     #: Most children of a node of a tree; None: as shipped, or for every other seed two.
     fan_in_max: int | None = None
+    #: People change settings.
+    is_reloaded: bool = False
 
     @property
     def storm(self) -> type[Faults]:
         """What befalls the hosts."""
+        if self.is_reloaded:
+            return Reloads
         return Rogue if self.is_betrayed else Members if self.comers else Faults
 
 

@@ -81,6 +81,8 @@ class Host:
         self.disk = FullDisk()
         #: What its web server writes, on a disk of its own.
         self.log = WebLog(folder.with_name(f"{folder.name}.logs") / "access.log")
+        #: What people have made of its agent's settings since.
+        self.edit: Callable[[AgentConfig], AgentConfig] = lambda config: config
         #: Whether its agent keeps an archive.
         self.is_archived = False
         self._bound = (EPOCH_MS, 0)
@@ -131,7 +133,7 @@ class Host:
 
     def config(self) -> AgentConfig:
         """Return the settings of its agent."""
-        return self.world.configure(self)
+        return self.edit(self.world.configure(self))
 
     # ---- a life
 

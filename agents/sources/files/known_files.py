@@ -89,12 +89,35 @@ class KnownFiles:
         self.families: dict[str, list[Followed]] = {}
         self._looks = self._looked_ms = 0
         self._restored = False
+        #: Logs whose files were read before other paths were given; None unless they were just now.
+        self._known_logs: set[str] | None = None
 
     def restore(self, places: Iterable[Position], begun_late: Iterable[str] = ()) -> None:
         """Take up the `places` of a former run, and its `begun_late`; before the first look."""
         self._gone = list(places)
         self.begun_late = set(begun_late)
         self._restored = True
+
+    def redirect(self, patterns: Sequence[str], *, from_end: bool) -> None:
+        """Follow the files of other paths from the next look on, and find those anew that are of the same.
+
+        Logs that are not among them are done with, read as far as they are; what they have beyond that is read if their
+        path is given again.
+        """
+        lives = live_paths(patterns)[0]
+        self._known_logs = {place.path for place in self.places()} | self.families.keys()
+        for live in self.families.keys() - lives.keys():
+            for file in self.families[live]:
+                file.done = True
+        self.begun_late -= self.families.keys() - lives.keys()
+        self._gone = self.places()
+        self.close()
+        self.files = {}
+        self.families = {}
+        self._copies = {}
+        self.errors = {}
+        self._patterns = patterns
+        self._from_end = from_end
 
     def places(self) -> list[Position]:
         """Return the places of all known files, those that are gone included."""
@@ -130,6 +153,8 @@ class KnownFiles:
     def look(self) -> None:
         """Look at the folders: new, rotated and vanished files."""
         first = self.is_new
+        known_logs = self._known_logs
+        self._known_logs = None
         self._looks += 1
         stalled = not first and self._now_ms() - self._looked_ms >= STALLED_MS
         self._looked_ms = self._now_ms()
@@ -159,11 +184,12 @@ class KnownFiles:
                     file.done = True
             if stalled and any(file.path == live and file.key not in found for file in former[-1:]):
                 self.note_gap(former[-1].position, live)  # others may have come and gone after it
+            new = first and not self._restored if known_logs is None else live not in known_logs
             known = removed + [self.files[seen.key] for seen in disk if seen.key in self.files]
             # The live file first: what others are depends on whether it is still the one we know.
             for seen in sorted(disk, key=lambda seen: seen.path != live):
                 if seen.key not in self.files:
-                    met = self._meet(seen, live, known, first, seen.path in lives[live])
+                    met = self._meet(seen, live, known, new, seen.path in lives[live])
                     known += [met] if met else []
             for seen in disk:
                 if seen.key in self.files:
@@ -262,8 +288,11 @@ class KnownFiles:
                 self.note_gap(place, live)  # truncated after it was copied, for all we know: maybe not at once
                 self._truncated[place.device, place.inode] = place
 
-    def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
-        """Decide what a file is that was not known before; None while it is not to be read (yet)."""
+    def _meet(self, seen: Seen, live: str, known: list[Followed], new: bool, matched: bool) -> Followed | None:
+        """Decide what a file is that was not known before; None while it is not to be read (yet).
+
+        `new`: nobody has looked at this log before; `matched`: the file itself is one of those that paths name.
+        """
         if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
             return None
         if seen.path in self._spools:
@@ -281,7 +310,7 @@ class KnownFiles:
         file = self._follow(seen, None)
         if seen.key in self._truncated:
             file.inherit(self._truncated.pop(seen.key))
-        if first and not self._restored and (self._from_end or not matched):
+        if new and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
             if seen.path != live and not self._from_end:
                 self.begun_late.add(live)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import glob
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from elf.agents.sources.files.rotation import Position, Seen
@@ -42,6 +43,10 @@ class Spools:
 
     def __contains__(self, path: str) -> bool:
         return path in self.by_path
+
+    def are_all(self, patterns: Iterable[str]) -> bool:
+        """Tell whether absolute paths and globs name no other files than these."""
+        return set(patterns) <= {glob.escape(path) for path in self.by_path}
 
     def limit(self, path: str) -> Callable[[], int] | None:
         """Return what says how many bytes of a file may be read; None of one that is not ours."""

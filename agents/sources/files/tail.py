@@ -10,7 +10,6 @@ not read yet is taken from the copy where there is one, else counted as a gap. W
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -67,13 +66,13 @@ class Tail:
         spools: Mapping[str, Spool] | None = None,
         carrier: Carrier | None = None,
     ) -> None:
-        absolute = [os.path.abspath(pattern) for pattern in ([patterns] if isinstance(patterns, str) else patterns)]
-        own = Spools(spools or {})
+        absolute = _absolute(patterns)
+        self._spools = own = Spools(spools or {})
         self._files = KnownFiles(absolute, from_end=start == "end", now_ms=now_ms, spools=own, carrier=carrier)
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         #: All files are our own: nobody but we write them.
-        self.is_own = set(absolute) <= {glob.escape(path) for path in own.by_path}
+        self.is_own = own.are_all(absolute)
         self.at_end = False
         self._turn = self._reads = 0
 
@@ -124,6 +123,15 @@ class Tail:
         """
         self._files.restore(rotation.decode(positions), begun_late)
 
+    def redirect(self, patterns: Sequence[str], start: str) -> None:
+        """Follow the files of other paths from now on; a log that was not followed before begins as `start` says.
+
+        What was read of the others is remembered, as of files that are gone.
+        """
+        absolute = _absolute(patterns)
+        self._files.redirect(absolute, from_end=start == "end")
+        self.is_own = self._spools.are_all(absolute)
+
     def positions(self) -> bytes:
         """Return, as JSON, the places after exactly what was handed out."""
         return rotation.encode(self.places())
@@ -131,6 +139,10 @@ class Tail:
     def places(self) -> list[Position]:
         """Return the places of all known files, those that are gone included."""
         return self._files.places()
+
+    def followed(self) -> list[Position]:
+        """Return the places of the files that are there, as of the last look."""
+        return [file.position for file in self._files.files.values()]
 
     def look(self) -> None:
         """See which files there are, and read nothing."""
@@ -220,3 +232,7 @@ class Tail:
         if file.done:
             file.close()
         return data
+
+
+def _absolute(patterns: Sequence[str] | str) -> list[str]:
+    return [os.path.abspath(pattern) for pattern in ([patterns] if isinstance(patterns, str) else patterns)]

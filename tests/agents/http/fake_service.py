@@ -272,6 +272,9 @@ class FakeService:
         self.keys.append(key)
         return Appended(len(ndjson.splitlines()), duplicate=key is not None and key in self.keys[:-1])
 
+    async def reload(self) -> Json:
+        return {"changed": ["sources.access"], "since_ms": STOPPED_MS}
+
     def health(self) -> Json:
         return {"status": "alive", "name": "web1"}
 

@@ -170,15 +170,15 @@ def test_what_says_its_format_later_is_read_so(site: Site) -> None:
     assert known(site.pump) == "common"
 
 
-def test_an_earlier_release_took_all_for_objects(tmp_path: pathlib.Path) -> None:
-    site = Site(tmp_path, format="json", time="time")
-    site.log.write_text(lines(OBJECT, 30))
+def test_what_lines_are_is_found_out_once_the_settings_say_it_no_more(tmp_path: pathlib.Path) -> None:
+    site = Site(tmp_path, format="combined")
+    site.log.write_text(lines(COMBINED, 30))
     assert site.read() == 30
-    site.source = SourceConfig(path=str(site.log), time="time")
+    site.source = SourceConfig(path=str(site.log))
     site.restart()
     with site.log.open("a") as log:
-        log.write(lines(COMBINED, 30) + lines(OBJECT, 1))
-    assert site.read() == 31 and site.pump.counters.parsed == 31 and known(site.pump) == "json"
+        log.write(lines(COMBINED, 30))
+    assert site.read() == 30 and site.pump.counters.parsed == 60 and known(site.pump) == "combined"
     site.database.close()
 
 
