@@ -27,7 +27,6 @@ from elf.overlay.groups import Groups
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.layer import LinkLayer, LinkOwner
-from elf.overlay.links.tls import Tls
 from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, Word, contact_of
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
@@ -76,7 +75,6 @@ class OverlayNode:
         self.audits = Audits(self._rng, settings.audit)
         self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
-        self._secret: Secret | None = None
         self._dht: Dht | None = None
         self._links: LinkLayer[Any] | None = None
         self._requests: Requests | None = None
@@ -97,7 +95,7 @@ class OverlayNode:
             OverlayError: the addresses or the secret cannot be used; the operator's fault.
         """
         settings = self.settings
-        secret = self._secret = Secret.load(settings.secret_file) if settings.secret_file else None
+        secret = Secret.load(settings.secret_file) if settings.secret_file else None
         bound = await self._network.bind(settings, secure=secret is not None)
         self._contact = bound.contact
         agent = settings.agent_id or bound.contact.address
@@ -152,22 +150,11 @@ class OverlayNode:
         Raises:
             OverlayError: they cannot be used, or there were none before, or would be none.
         """
-        before = self.settings
-        for what, was, will in (
-            ("secret_file", before.secret_file, settings.secret_file),
-            ("tls_cert_file", before.tls_cert_file, settings.tls_cert_file),
-        ):
-            if bool(was) != bool(will):
-                raise OverlayError(f"overlay.{what} cannot be set, or left out, while the agent runs; restart it")
-        secret = Secret.load(settings.secret_file) if settings.secret_file else None
-        tls = Tls.load(settings, self.contact.host)
+        put_keys = started(self._links).renewal(self.settings, settings)
 
         def put() -> None:
             self.settings = settings
-            if secret is not None and self._secret is not None:
-                self._secret.become(secret)
-            if tls is not None and self._links is not None:
-                self._links.certify(tls)
+            put_keys()
 
         return put
 

@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from elf.overlay.dht.auth import Secret
-from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.errors import OverlayError, RemoteProtocolError
 from elf.overlay.ids import Contact
 from elf.overlay.links import handshake
 from elf.overlay.links.binding import Bound
@@ -38,6 +38,7 @@ from elf.overlay.links.proofs import NONCE_BYTES
 from elf.overlay.links.tls import Tls
 from elf.overlay.links.wire import OLDEST_VERSION, VERSION
 from elf.overlay.messages import Message, decode, encode
+from elf.overlay.settings import OverlaySettings
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,29 @@ class LinkLayer(abc.ABC, Generic[T]):
     @abc.abstractmethod
     async def start(self, bound: Bound) -> None:
         """Take calls on what was bound."""
+
+    def renewal(self, before: OverlaySettings, settings: OverlaySettings) -> Callable[[], None]:
+        """Read the secret and the certificates again, and return what puts them in place.
+
+        Raises:
+            OverlayError: they cannot be used, or there were none before, or would be none.
+        """
+        for what, was, will in (
+            ("secret_file", before.secret_file, settings.secret_file),
+            ("tls_cert_file", before.tls_cert_file, settings.tls_cert_file),
+        ):
+            if bool(was) != bool(will):
+                raise OverlayError(f"overlay.{what} cannot be set, or left out, while the agent runs; restart it")
+        secret = Secret.load(settings.secret_file) if settings.secret_file else None
+        tls = Tls.load(settings, self.me.host)
+
+        def put() -> None:
+            if secret is not None and self._secret is not None:
+                self._secret.become(secret)
+            if tls is not None:
+                self.certify(tls)
+
+        return put
 
     def certify(self, tls: Tls) -> None:
         """Show, and ask for, certificates by other contexts from the next connection on."""
