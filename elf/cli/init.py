@@ -252,14 +252,21 @@ def _remove(folder: Path, yes: bool) -> None:
 
 
 def _say_next(folder: Path, is_started: bool) -> None:
+    from elf.agent_url import DEFAULT_URL
+    from elf.checking.validate import load_config
+    from elf.doctor.answers import url_of
+
     file, job = folder / "agent.toml", folder / f"{_JOB}.sql"
+    url = url_of(load_config(file))
+    at = "" if url == DEFAULT_URL else f" --agent {url}"
     say("next:")
     if not is_started:
         say(f"  elf agent --config {file}")
     if job.exists():
-        say(f"  elf publish {job}")
-        say(f"  elf top {_JOB}")
-    say(f"  elf doctor {file}     # what is wrong, if anything is; elf init --remove takes all away again")
+        say(f"  elf publish {job}{at}")
+        say(f"  elf top {_JOB}{at}")
+    say(f"  elf doctor {file}     # what is wrong, if anything is")
+    say(f"  elf init --to {folder} --remove     # takes all of it away again")
 
 
 def add_commands(app: typer.Typer) -> None:

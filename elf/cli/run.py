@@ -18,29 +18,35 @@ from elf.cli.spark import PANEL
 if TYPE_CHECKING:
     from elf.agents.oneshot import Outcome
     from elf.agents.sources.files.inputs import Input
+    from elf.agents.sources.format import Format
 
 INPUT = "Log files, compressed or not; - for standard input; repeatable. Each file counts once."
+Formats = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="json, combined or another name, or a pasted nginx log_format / Apache LogFormat; else the lines are "
+        "looked at. Repeatable: the first that fits a line.",
+    ),
+]
 #: Windows of which it is told that they lack values.
 _WINDOWS_MAX = 5
 
 
 def run(
-    job: Annotated[
-        str, typer.Argument(metavar="JOB", help="A job: TOML, or SQL in a .sql file; a query itself; - for stdin.")
-    ],
     inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help=INPUT)],
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[JOB]",
+            help="A job: TOML, or SQL in a .sql file; a query itself; - for stdin. Without: what is asked for most.",
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
     ] = True,
-    formats: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="json, combined or another name, or a pasted nginx log_format / Apache LogFormat; else the lines are "
-            "looked at. Repeatable: the first that fits a line.",
-        ),
-    ] = None,
+    formats: Formats = None,
     columns: Annotated[
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
@@ -74,10 +80,16 @@ def run(
     zone = zone_of(time_zone)
     if formats or unwrap:
         format_of(FormatSpec(formats or [JSON], time or "ts", unwrap), zone)
-    file, text = written(job)
+    # Once: a pipe gives nothing twice.
+    found = find_inputs(inputs) if job is None else None
+    if found is not None:
+        spec = spec_of(found.files, formats or ([JSON] if unwrap else None), time, zone=zone)
+        formats, time = [*spec.formats], spec.time
+        job = _first_question(format_of(spec, zone), found.files)
+    file, text = written(job or "")
     with explained(file, text=text):
         definition = load_job(file, text)
-        found = find_inputs(inputs)
+        found = found or find_inputs(inputs)
         spec = spec_of(found.files, formats or ([JSON] if unwrap else None), time, zone=zone)
         spec = spec._replace(unwrap=unwrap)
         format_of(spec, zone)
@@ -85,9 +97,25 @@ def run(
         outcome = evaluate(definition, found, spec.formats, types, spec.time, zone, unwrap)
     _show(outcome, wants_json(as_json))
     _say(outcome)
+    _end(outcome)
+
+
+def _end(outcome: Outcome) -> None:
+    """End the command with the exit code of having no result if lines came to nothing."""
     fails_on_all = outcome.failed and outcome.failed == outcome.counters.parsed
     if outcome.misfits or outcome.inputs.unreadable or fails_on_all:
         raise typer.Exit(NO_RESULT)
+
+
+def _first_question(format: Format, files: Sequence[Input]) -> str:
+    """Make a question for whoever has none yet, and say what is asked."""
+    from elf.installation.first_job import first_question
+    from elf.installation.sources import ACCESS, columns_of
+
+    front = next((front for file in files if (front := file.front())), b"")
+    question = first_question(ACCESS, columns_of(format, front))
+    say(f"asked: {question}")
+    return question
 
 
 def _show(outcome: Outcome, as_json: bool) -> None:

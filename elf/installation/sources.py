@@ -5,22 +5,28 @@ What lines are is believed more than what a configuration says they would be. Sh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from elf.agents.errors import ConfigError
 from elf.agents.settings.config import SourceConfig
 from elf.agents.sources.files.families import live_paths
-from elf.agents.sources.format import make_format
+from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.recognition import JSON, fitting, recognise
 from elf.checking.environment import front_of_newest
 from elf.installation.access_logs import AccessLog
+from elf.installation.first_job import KEYS
 
 #: What the log is called in jobs unless there are several.
 ACCESS = "access"
 _NAME_CHARS_MAX = 63
+#: So many lines that are objects.
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class FoundSource:
     Attributes:
         config: its settings.
         said: whence it is, and how many lines fit.
-        columns: those that its format declares; empty if only the lines know.
+        columns: those that a first job may count by.
     """
 
     config: SourceConfig
@@ -124,11 +130,26 @@ def _recognised(path: str, sample: bytes, whence: str) -> FoundSource:
     return _found(path, guess.names[0] if len(guess.names) == 1 else list(guess.names), guess.time, said)
 
 
+def columns_of(format: Format, sample: bytes) -> Collection[str]:
+    """Return what a first job may count by: columns that a format declares, or such names of texts in objects.
+
+    Args:
+        format: of the lines.
+        sample: some of them.
+    """
+    if format.columns is not None:
+        return tuple(format.columns)
+    names: set[str] = set()
+    for line in sample.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]:
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            names.update(name for name, value in msgspec.json.decode(line, type=dict).items() if isinstance(value, str))
+    return names.intersection(KEYS)
+
+
 def _found(path: str, format: str | list[str], time: str, said: str) -> FoundSource:
     columns: Collection[str] = ()
     if format:
-        try:
-            columns = tuple(make_format(format, time=time or "ts").columns or ())
-        except ConfigError:  # times without a zone: validate says so
-            columns = ()
+        # Times without a zone: validate says so.
+        with contextlib.suppress(ConfigError):
+            columns = columns_of(make_format(format, time=time or "ts"), _sample(path))
     return FoundSource(SourceConfig(path=os.path.abspath(path), format=format, time=time), said, columns)

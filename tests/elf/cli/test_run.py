@@ -206,3 +206,26 @@ def test_lines_of_which_some_are_objects_are_none_of_json(folder: Path) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert "the nearest is" in result.stderr and "which 3 of 6 lines fit" in result.stderr
     assert "say what they are with --format, such as logfmt" in result.stderr
+
+
+def test_who_has_no_question_yet_is_told_what_is_asked_for_most(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    line = '10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET {} HTTP/1.1" {} 5 "-" "curl/8.1"\n'
+    log.write_text(line.format("/a", 200) * 3 + line.format("/b", 503))
+    command = [sys.executable, "-m", "elf", "run", "--input"]
+    for given, piped in ((str(log), ""), ("-", log.read_text())):
+        asked = subprocess.run([*command, given], input=piped, capture_output=True, text=True, check=True)
+        assert [json.loads(row) for row in asked.stdout.splitlines()] == [
+            {"path": "/a", "hits": 3, "errors": 0, "bytes": 15},
+            {"path": "/b", "hits": 1, "errors": 1, "bytes": 5},
+        ]
+        assert "asked: SELECT path, count(*) AS hits" in asked.stderr
+
+
+def test_objects_are_counted_by_a_text_that_they_have(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text('{"ts":"2026-01-01T00:00:00Z","url":"/a","status":"ok","path":7}\n' * 2)
+    asked = CliRunner().invoke(app, ["run", "--input", str(log)])
+    assert (asked.exit_code, json.loads(asked.stdout)) == (0, {"url": "/a", "hits": 2})
+    log.write_text('{"ts":"2026-01-01T00:00:00Z","n":1}\n' * 2)
+    assert json.loads(CliRunner().invoke(app, ["run", "--input", str(log)]).stdout) == {"hits": 2}
