@@ -1,25 +1,30 @@
-"""What the documents point at is there: files, and sections of files; and the first one's settings may be copied."""
+"""What the documents point at is there: files, and sections of files; and the first one's settings may be copied.
+
+What it has newcomers type, from nothing to the answer of a log of their own and back to nothing, is typed here.
+"""
 
 from __future__ import annotations
 
-import ast
+import datetime
+import os
 import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from elf.agents.http import problems, routes
 from elf.checking.validate import check_config, check_job
-from elf.cli import exits
-from tests import columns, reference
+from tests.elf.demo.test_ties import processes_of
+from tests.packaging.building import copy_checkout
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / name for name in ("README.md", "SECURITY.md", "bench/README.md")]
 DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
-#: What makes a problem, of its status and its name.
-MAKERS = ("problem", "_refused", "_body")
-#: A line of the table of paths: the method, the path, the parameters.
-ROUTE = re.compile(r"^\| ([A-Z]+) \| `([^`]+)` \| ([^|]*)\|", re.MULTILINE)
 
 
 def anchors(document: Path) -> set[str]:
@@ -53,55 +58,109 @@ def test_settings_and_jobs_of_the_first_page_are_valid() -> None:
     assert check_config(settings, "README.md")[1] == ()
 
 
-def test_the_page_of_columns_is_that_of_the_formats() -> None:
-    assert columns.PAGE.read_text() == columns.page(), "scripts/reference writes it anew"
+#: Stands for the `elf` that was installed, where a person would answer a question, look for a while, and press Ctrl-C.
+PERSON = """#!/usr/bin/env bash
+run() {{ {python} -m elf "$@"; }}
+case "$1" in
+    demo) run "$@" --seconds 15 --kill-after 1 ;;
+    init) run "$@" --yes {init} ;;
+    top) for _ in $(seq 300); do run "$@" --once && exit; sleep 0.2; done; exit 1 ;;
+    agent) exec {python} -m elf "$@" ;;
+    *) run "$@" ;;
+esac
+"""
 
 
-def test_the_page_of_metrics_is_what_an_agent_tells() -> None:
-    assert reference.PAGE.read_text() == reference.page(), "scripts/reference writes it anew"
+def blocks(section: str) -> list[str]:
+    """The commands of one section of the first page."""
+    text = (ROOT / "README.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return [block for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
 
 
-def test_metrics_that_are_named_anywhere_are_there() -> None:
-    known = set(re.findall(r"^\| `(\w+)`", reference.PAGE.read_text(), flags=re.MULTILINE))
-    named = {name for page in DOCUMENTS for name in re.findall(r"\belf_\w+", page.read_text())}
-    assert not named - known
+class Newcomer:
+    """Somebody with a server: its nginx logs visitors, who come all the time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log, self._ended = folder, folder / "access.log", threading.Event()
+        (folder / "nginx.conf").write_text(f"events {{}} http {{ access_log {self.log} combined; }}")
+        (folder / "bin").mkdir()
+        overlay, api = free_port(), free_port()
+        init = f"--server-config {folder}/nginx.conf --bind 127.0.0.1:{overlay} --api 127.0.0.1:{api}"
+        (folder / "bin" / "elf").write_text(PERSON.format(python=sys.executable, init=init))
+        (folder / "bin" / "elf").chmod(0o755)
+        self.environment = os.environ | {
+            "PATH": f"{folder}/bin:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "PYTHONPATH": str(ROOT),
+            "ELF_AGENT": f"http://127.0.0.1:{api}",
+            "ELF_CREATOR": "me",
+        }
+        self._visits = threading.Thread(target=self._visit)
+        self._visits.start()
+
+    def _visit(self) -> None:
+        while True:
+            now = datetime.datetime.now(datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
+            with self.log.open("a") as log:
+                log.write(f'10.0.0.1 - - [{now}] "GET /visited HTTP/1.1" 503 7 "-" "curl/8.1"\n')
+            if self._ended.wait(0.2):
+                return
+
+    def types(self, *commands: str) -> str:
+        """Type blocks into one shell, which ends at the first mistake, and return all that is seen."""
+        text = "\n".join(("set -eo pipefail", *commands)).replace("/var/log/nginx/access.log", str(self.log))
+        shell = subprocess.Popen(
+            ["bash", "-c", text],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            seen, _ = shell.communicate(timeout=240)
+        finally:
+            if shell.poll() is None or processes_of(self.folder):
+                os.killpg(shell.pid, signal.SIGKILL)
+        assert shell.returncode == 0, seen
+        return seen
+
+    def leaves(self) -> None:
+        self._ended.set()
+        self._visits.join()
 
 
-def rows_of(document: Path, title: str) -> set[str]:
-    """Return the first cells of the table below a title."""
-    below = document.read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
-    return set(re.findall(r"^\| `?([\w-]+)`? \|", below, flags=re.MULTILINE))
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path)
+    yield newcomer
+    newcomer.leaves()
 
 
-def problems_made() -> set[str]:
-    """Return the names of problems that the API can answer with: what its calls say, and its errors."""
-    made = {kind for _, kind, _ in problems._KINDS} | {"error"}
-    for module in sorted((ROOT / "agents" / "http").glob("*.py")):
-        for node in ast.walk(ast.parse(module.read_text())):
-            match node:
-                case ast.Call(
-                    func=ast.Name(id="problem" | "_refused" | "_body"), args=[_, ast.Constant(value=kind), *_]
-                ):
-                    made.add(kind)
-    return made
+def test_what_the_first_page_has_newcomers_try(newcomer: Newcomer) -> None:
+    tried = blocks("Try it")
+    assert [block.split()[1] for block in tried[:4]] == ["demo", "run", "init", "%1"]
+    assert "scripts/demo" in tried[4] and len(tried) == 5, "what is tried in a checkout sets it up: other tests do"
+    seen = newcomer.types(*tried[:4])
+    assert "the label names it" in seen
+    assert re.search(r"/visited +\d+ +\d+", seen) and "me/first" in seen
+    assert "nothing is wrong" in seen
+    left = {path.name for path in newcomer.folder.iterdir()} - {".cache", ".config"}
+    assert left == {"access.log", "bin", "nginx.conf", "slow.sql"}
 
 
-def test_each_problem_of_the_api_has_its_line_and_no_other() -> None:
-    assert rows_of(ROOT / "docs" / "PROBLEMS.md", "Problems of the API") - {"name"} == problems_made()
-
-
-def test_each_path_of_the_api_has_its_line_and_no_other() -> None:
-    page = (ROOT / "docs" / "API.md").read_text().replace("`JOB", "`" + routes._JOB)
-    said = {(method, path): set(re.findall(r"`(\w+)`", known)) for method, path, known in re.findall(ROUTE, page)}
-    there = {(each.method, each.path.replace(":.+", "")): each for each in routes._ROUTES}
-    assert said.keys() == there.keys()
-    for place, route in there.items():
-        assert said[place] == set(routes._PARAMETERS.get(route.handler, ())), place
-
-
-def test_each_exit_code_has_its_line_and_no_other() -> None:
-    codes = {str(value) for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
-    assert rows_of(ROOT / "docs" / "PROBLEMS.md", "Exit codes") - {"code"} == codes
-    assert {int(code) for code in re.findall(r"^\| (\d+) \|", exits.__doc__ or "", flags=re.MULTILINE)} == set(
-        map(int, codes)
-    )
+def test_the_first_page_installs(newcomer: Newcomer) -> None:
+    """Without what it needs, which this environment has: that is the lock file's test."""
+    (block,) = blocks("Install")
+    checkout = copy_checkout(newcomer.folder / "checkout")
+    newcomer.environment |= {
+        "PIP_NO_DEPS": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "CC": "false",  # kernels are optional
+        "PYTHONPATH": next(path for path in sys.path if path.endswith("site-packages")),
+    }
+    block = block.replace("PATH-TO-THIS-CHECKOUT", str(checkout)).replace("/opt/elf", f"{newcomer.folder}/opt")
+    seen = newcomer.types(block.replace("python3", sys.executable), "command -v elf", "cd /", "elf --version")
+    assert f"{newcomer.folder}/opt/bin/elf" in seen and re.search(r"^elf \d", seen, re.MULTILINE)

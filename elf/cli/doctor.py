@@ -23,7 +23,7 @@ _USUAL = (Path("/etc/elf/agent.toml"), Path("~/.config/elf/agent.toml"))
 def doctor(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="The agent's settings.", show_default=f"{_USUAL[0]}, or {_USUAL[1]}"),
+        typer.Argument(metavar="FILE", help="The agent's settings.", show_default=f"{_USUAL[0]}, or {_USUAL[1]}"),
     ] = None,
     agent: Annotated[
         str | None, typer.Option(metavar="URL", help="The agent's API.", show_default="where its settings say")

@@ -39,7 +39,7 @@ def run(
     job: Annotated[
         str | None,
         typer.Argument(
-            metavar="[JOB]",
+            metavar="JOB",
             help="A job: TOML, or SQL in a .sql file; a query itself; - for stdin. Without: what is asked for most.",
         ),
     ] = None,
