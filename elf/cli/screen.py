@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 
+#: More, below a table, do not fit on a small terminal; the newest ones are shown.
+_NOTES_MAX = 4
+
+
 class Screen:
     """Where a command shows what changes, and says what happens meanwhile.
 
@@ -63,5 +67,5 @@ class Screen:
         from rich.text import Text
 
         assert self._live is not None
-        notes = (Text(printable(note), style="cyan") for note in self._notes)
+        notes = (Text(printable(note), style="cyan") for note in self._notes[-_NOTES_MAX:])
         self._live.update(Group(self._shown, *notes), refresh=True)

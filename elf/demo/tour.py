@@ -97,6 +97,7 @@ class Tour:
         began = time.monotonic()
         agents = len(self._servers.urls)
         self._screen.note(f"starting {agents} agents in {self._servers.folder}; Ctrl-C ends them and removes it")
+        self._screen.note(SPARK)
         self._shop.start()
         await self._servers.wait_together()
         self._screen.note(f"{agents} agents have found each other; web1 answers at {self._servers.urls[0]}")
@@ -109,7 +110,6 @@ class Tour:
                     if killing is None and result.window is not None and result.rows:
                         self._screen.note(f"the first window came {time.monotonic() - began:.0f} s after the start")
                         self._screen.note(f"ask in another terminal: elf query {JOB} --agent {self._servers.urls[-1]}")
-                        self._screen.note(SPARK)
                         killing = asyncio.create_task(self._kill(job.master))
                     self._screen.show(result_table(result))
                     self._tell_loss(result)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import structs
 
 from elf.agents.errors import ConfigError
 from elf.agents.settings.config import AgentConfig
@@ -15,6 +18,7 @@ from elf.doctor.finding import Check, Finding
 from elf.doctor.logs import look_at_logs
 from elf.doctor.running import look_at_answers
 from elf.doctor.surroundings import look_at_certificates, look_at_disk, look_at_ports, read_settings
+from elf.installation import unit
 
 #: Settings that were written while the agent was starting are those that it runs with.
 _WRITTEN_S = 2.0
@@ -61,8 +65,17 @@ def examine(file: Path | None, url: str | None, token: str | None) -> Examined:
         found.findings += _around(config, runs=not found.is_silent)
     if found.answers is not None:
         found.findings += _of_answers(found.answers, config, file)
-    found.findings = _once(found.findings)
+    found.findings = [_without_service(each, file) for each in _once(found.findings)]
     return found
+
+
+def _without_service(finding: Finding, file: Path | None) -> Finding:
+    """Name the command that runs an agent where systemd does not."""
+    if "systemctl" not in finding.mend or unit.is_there():
+        return finding
+    run = f"elf agent --config {shlex.quote(str(file))}" if file is not None else "elf agent ..."
+    mend = finding.mend.replace("systemctl restart elf-agent", f"{run}   # in the place of the one that runs")
+    return structs.replace(finding, mend=mend.replace("systemctl start elf-agent", run))
 
 
 def _around(config: AgentConfig, *, runs: bool) -> Iterator[Finding]:
@@ -76,8 +89,8 @@ def _around(config: AgentConfig, *, runs: bool) -> Iterator[Finding]:
 def _of_answers(answers: Answers, config: AgentConfig | None, file: Path | None) -> Iterator[Finding]:
     if answers.health is None:
         why = "nothing is counted here, and labels of results name this agent as missing"
-        run = "systemctl start elf-agent" + (f"   # or: elf agent --config {file}" if file is not None else "")
-        yield Finding(Check.AGENT, f"no agent answers at {answers.url}: {answers.silent}", why, run)
+        said = f"no agent answers at {answers.url}: {answers.silent}"
+        yield Finding(Check.AGENT, said, why, "systemctl start elf-agent")
         return
     if answers.refused:
         why = "what it knows of itself is told to its own user, to root, and to who has the token"

@@ -107,6 +107,11 @@ def take_away() -> Iterator[str]:
     yield f"removed {file}"
 
 
+def is_there() -> bool:
+    """Tell whether this machine has the unit, whoever wrote it."""
+    return any((folder / NAME).exists() for folder in (FOLDER, *PACKAGED))
+
+
 def is_ours() -> bool:
     """Tell whether there is a unit that `elf init` wrote."""
     file = FOLDER / NAME
