@@ -127,9 +127,8 @@ def ask(url: str, token: str | None) -> Answers:
 
 def _ask_more(found: Answers, get: Any, value: Any) -> None:
     ready = value("/readyz")
-    for name in ("reasons", "notes"):
-        told = ready.get(name, [])
-        setattr(found, name, [str(each) for each in told] if isinstance(told, list) else [])
+    found.reasons = _texts(ready, "reasons")
+    found.notes = _texts(ready, "notes")
     status, body = get("/metrics")
     found.refused = found.refused or status in (401, 403)
     if found.refused:
@@ -159,6 +158,12 @@ def read_metrics(text: str) -> Metrics:
         except ValueError:
             continue
     return found
+
+
+def _texts(told: Any, name: str) -> list[str]:
+    """Return a list of texts; a stranger is told only how many there are."""
+    texts = told.get(name, []) if isinstance(told, dict) else []
+    return [str(each) for each in texts] if isinstance(texts, list) else []
 
 
 def _rows(told: Any, name: str) -> list[Mapping[str, Any]]:

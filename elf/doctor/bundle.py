@@ -10,6 +10,7 @@ import importlib.metadata
 import io
 import json
 import platform
+import re
 import tarfile
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ import msgspec
 from elf.agents.settings.config import AUTO, AgentConfig
 from elf.agents.sources.layouts.pasted import is_layout
 from elf.agents.sources.named_layouts import is_known
+from elf.agents.wire.result import Completeness
 from elf.doctor.answers import Answers, Metrics
 from elf.doctor.finding import Finding
 
@@ -26,6 +28,7 @@ from elf.doctor.finding import Finding
 _PLAIN = {"start", "ahead_max", "time_zone", "retain", "log_level", "ip"}
 #: Labels of figures whose values are words of elf's.
 _PLAIN_LABELS = {"end", "kind", "why", "role", "version", "kernels", "le"}
+_OUR_METRIC, _WORD = re.compile(r"(?:elf|process)_[a-z_]{1,60}"), re.compile(r"[\w.+-]{0,40}")
 _STATES = {"running", "stopped", "paused", "ended"}
 _PACKAGES = ("elf-stream", "aiohttp", "cryptography", "kademlia", "msgspec", "numpy", "polars", "sqlglot")
 
@@ -124,18 +127,24 @@ def _job(job: Mapping[str, Any], answers: Answers, numbers: _Numbers) -> dict[st
     known = answers.results.get(key, {}).get("completeness")
     told: dict[str, Any] = {
         "job": numbers.of("job", key),
-        "state": job.get("state") if job.get("state") in _STATES else "(another)",
+        "state": state if (state := str(job.get("state"))) in _STATES else "(another)",
         "troubled": bool(job.get("trouble")),
     }
     if isinstance(known, dict):
-        told |= {name: value for name, value in known.items() if isinstance(value, bool | int | float)}
-        told["missing"] = len(known.get("missing", ()))
+        counts = {name: known.get(name) for name in Completeness.__struct_fields__}
+        told |= {name: value for name, value in counts.items() if isinstance(value, bool | int | float)}
+        told["missing"] = len(missing) if isinstance(missing := known.get("missing"), list) else 0
     return told
 
 
 def _metrics(metrics: Metrics, numbers: _Numbers) -> list[list[Any]]:
     found: list[list[Any]] = []
     for (name, labels), value in metrics.items():
-        told = {label: text if label in _PLAIN_LABELS else numbers.of(label, text) for label, text in labels}
+        if not _OUR_METRIC.fullmatch(name):
+            continue
+        told = {
+            label: text if label in _PLAIN_LABELS and _WORD.fullmatch(text) else numbers.of(label, text)
+            for label, text in labels
+        }
         found.append([name, told, value if value == value and abs(value) != float("inf") else str(value)])
     return found

@@ -118,7 +118,7 @@ def _figures(answers: Answers) -> Iterator[Finding]:
 
 
 def _releases(answers: Answers) -> Iterator[Finding]:
-    releases = sorted({str(member.get("release")) for member in answers.members if member.get("release")})
+    releases = sorted({str(member.get("release"))[:20] for member in answers.members if member.get("release")})
     if len(releases) > 1:
         said = f"agents of the releases {', '.join(releases)} are in one cluster"
         why = "that is right while servers are upgraded one by one, and for no longer"
@@ -145,7 +145,8 @@ def _jobs(answers: Answers) -> Iterator[Finding]:
             yield Finding(Check.MAJORITY, said, _NO_MAJORITY, mend)
         elif (behind_s := _behind_s(result, newest.get(str(job.get("source"))))) > STALLED_S:
             said = f"job {key}: its newest window ended {behind_s / 60:.0f} min before the newest event of its source"
-            missing = [str(each) for each in known.get("missing", [])][:3]
+            names = known.get("missing")
+            missing = [str(each) for each in names][:3] if isinstance(names, list) else []
             yield Finding(Check.JOB, said + (f"; it lacks {', '.join(missing)}" if missing else ""), _STALLED, explain)
 
 
