@@ -207,15 +207,21 @@ def _check(file: Path) -> None:
 
 
 def _start(file: Path, user: str) -> None:
+    from elf.checking.validate import load_config
     from elf.installation import unit
-    from elf.installation.files import group_exists
+    from elf.installation.files import group_exists, make_state, owner_of
 
     program = unit.program()
-    for said in unit.ensure_user(user):
-        say(said)
+    is_new = unit.ensure_user(user)
+    if is_new:
+        say(f"made the system user {user}")
     _give(file, user)
     groups = [_LOGS_GROUP] if group_exists(_LOGS_GROUP) else []
-    for said in unit.install(unit.text_of(user, groups, program, file)):
+    data = Path(load_config(file).agent.data)
+    if data != unit.STATE:
+        make_state(data, owner_of(user))
+    text = unit.text_of(user, groups, program, file, data)
+    for said in unit.install(unit.with_own_user(text, user) if is_new else text):
         say(said)
 
 
@@ -238,6 +244,7 @@ def _remove(folder: Path, yes: bool) -> None:
     config = load_config(file) if is_ours(file) else None
     if config is None:
         raise ConfigError(f"{file} was not written by `elf init`; nothing is removed")
+    user = unit.own_user()
     if unit.is_ours():
         confirm("The service is stopped, and removed.", yes)
         for said in unit.take_away():
@@ -249,6 +256,9 @@ def _remove(folder: Path, yes: bool) -> None:
     confirm(f"Removed for good: {listed}.", yes)
     found.carry_out()
     say(f"removed {listed}")
+    if user:
+        unit.run("userdel", user)
+        say(f"removed the system user {user}")
 
 
 def _say_next(folder: Path, is_started: bool) -> None:

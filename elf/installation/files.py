@@ -94,6 +94,17 @@ def group_exists(name: str) -> bool:
     return True
 
 
+def make_state(folder: pathlib.Path, owner: Owner) -> None:
+    """Make the folder of an agent's state, for its user alone, unless there is one; ConfigError if that cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+        os.chown(folder, owner.uid, owner.gid)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be created: {error.strerror}") from None
+
+
 def give(readable: Iterable[pathlib.Path], secret: Iterable[pathlib.Path], owner: Owner) -> None:
     """Let a user read files that are there, and own those that only the owner reads; links are left alone."""
     for file in readable:

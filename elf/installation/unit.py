@@ -15,12 +15,15 @@ from elf.installation.files import MARK, UNIT_MODE, Owner, create
 
 NAME = "elf-agent.service"
 FOLDER = pathlib.Path("/etc/systemd/system")
+STATE = pathlib.Path("/var/lib/elf")
 #: Where a package puts its own, which is used then.
 PACKAGED = (pathlib.Path("/lib/systemd/system"), pathlib.Path("/usr/lib/systemd/system"))
 #: There if systemd runs the machine.
 RUNNING = pathlib.Path("/run/systemd/system")
 #: Where `ProtectHome=yes` lets no service look.
 _HIDDEN = ("/home", "/root", "/run/user")
+#: In the unit if the user was made for it, and is to go with it.
+_OWN_USER = "# The user was made for it: "
 _TEXT = """{mark}; yours to change.
 [Unit]
 Description=elf agent
@@ -43,20 +46,29 @@ LimitNOFILE=65536
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 ProtectSystem=strict
-ProtectHome=yes
+{writable}ProtectHome=yes
 [Install]
 WantedBy=multi-user.target
 """
 
 
-def text_of(user: str, groups: list[str], elf: str, config: pathlib.Path) -> str:
+def text_of(user: str, groups: list[str], elf: str, config: pathlib.Path, data: pathlib.Path = STATE) -> str:
     """Write the unit of an agent with these settings.
+
+    Args:
+        user: that it runs as.
+        groups: that it is in besides.
+        elf: the command.
+        config: its settings.
+        data: the folder of its state; systemd makes it only if it is `STATE`.
 
     Raises:
         ConfigError: a path is one that systemd cannot be told.
     """
     supplementary = f"SupplementaryGroups={' '.join(groups)}\n" if groups else ""
-    return _TEXT.format(mark=MARK, user=user, groups=supplementary, elf=_word(elf), config=_word(str(config)))
+    writable = "" if data == STATE else f"ReadWritePaths={_word(str(data))}\n"
+    words = {"elf": _word(elf), "config": _word(str(config)), "writable": writable}
+    return _TEXT.format(mark=MARK, user=user, groups=supplementary, **words)
 
 
 def program() -> str:
@@ -69,7 +81,7 @@ def program() -> str:
     found = str(beside) if beside.exists() else shutil.which("elf") or ""
     if not found:
         raise ConfigError("there is no command `elf` beside this Python; install elf in an environment, /opt/elf say")
-    if found.startswith(tuple(f"{folder}/" for folder in _HIDDEN)):
+    if os.path.realpath(os.path.dirname(found)).startswith(tuple(f"{folder}/" for folder in _HIDDEN)):
         raise ConfigError(f"{found} is where no service may look; install elf in /opt/elf, say, and run that one")
     return found
 
@@ -118,13 +130,25 @@ def is_ours() -> bool:
     return file.is_file() and file.read_text(encoding="utf-8", errors="replace").startswith(MARK)
 
 
-def ensure_user(user: str) -> Iterator[str]:
-    """Make a system user for the agent unless there is one; yields what is done."""
+def ensure_user(user: str) -> bool:
+    """Make a system user for the agent; return whether there was none."""
     try:
         pwd.getpwnam(user)
     except KeyError:
         run("useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", user)
-        yield f"made the system user {user}"
+        return True
+    return False
+
+
+def with_own_user(text: str, user: str) -> str:
+    """Note in a unit that its user was made for it."""
+    return f"{text}{_OWN_USER}{user}\n"
+
+
+def own_user() -> str:
+    """Return the user that was made for the unit; empty if there was one."""
+    lines = (FOLDER / NAME).read_text(encoding="utf-8").splitlines() if is_ours() else []
+    return next((line.removeprefix(_OWN_USER) for line in lines if line.startswith(_OWN_USER)), "")
 
 
 def run(*command: str) -> None:

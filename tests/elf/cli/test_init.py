@@ -219,8 +219,11 @@ def test_a_service_is_written_and_begun_and_taken_away(
     file = tmp_path / "elf-agent.service"
     assert f"ExecStart=/opt/elf/bin/elf agent --config {server.file}\n" in file.read_text()
     assert done == [("systemctl", "daemon-reload"), ("systemctl", "enable", "--now", "elf-agent.service")]
+    assert f"ReadWritePaths={server.data}\n" in file.read_text()
+    assert (server.data.stat().st_uid, stat.S_IMODE(server.data.stat().st_mode)) == (65534, 0o700)
     owner = (server.settings / "secret").stat()
     assert (owner.st_uid, server.file.stat().st_uid, server.file.stat().st_gid) == (65534, 0, owner.st_gid)
+    assert unit.own_user() == "", "it was there before"
     again = server.init("--systemd", "--user", "nobody", "--yes")
     assert again.exit_code == 0 and "elf-agent.service is there already" in again.stderr
     done.clear()
@@ -231,3 +234,20 @@ def test_a_service_is_written_and_begun_and_taken_away(
 def test_only_root_has_services(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "run it as root" in server.init("--source", server.plain, "--systemd", "--yes").stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has services")
+def test_a_user_that_was_made_for_a_service_goes_with_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, ...]] = []
+    monkeypatch.setattr(unit, "FOLDER", tmp_path)
+    monkeypatch.setattr(unit, "PACKAGED", ())
+    monkeypatch.setattr(unit, "RUNNING", tmp_path / "gone")
+    monkeypatch.setattr(unit, "run", lambda *command: done.append(command))
+    monkeypatch.setattr(unit, "program", lambda: "/opt/elf/bin/elf")
+    made = server.init("--source", server.plain, "--systemd", "--user", "elf-of-a-test", "--yes")
+    assert made.exit_code == 0 and "systemd does not run this machine" in made.stderr, made.stderr
+    assert (done[0][0], done[0][-1], unit.own_user()) == ("useradd", "elf-of-a-test", "elf-of-a-test")
+    assert server.init("--remove", "--yes").exit_code == 0
+    assert done[-1] == ("userdel", "elf-of-a-test")
