@@ -71,6 +71,10 @@ esac
 """
 
 
+#: As long as it takes without kernels.
+DEMO = "elf demo --seconds 30"
+
+
 def blocks(section: str) -> list[str]:
     """The commands of one section of the first page."""
     text = (ROOT / "README.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
@@ -151,8 +155,8 @@ def test_what_the_first_page_has_newcomers_try(newcomer: Newcomer) -> None:
     assert left == {"access.log", "bin", "nginx.conf", "slow.sql"}
 
 
-def test_the_first_page_installs(newcomer: Newcomer) -> None:
-    """Without what it needs, which this environment has: that is the lock file's test."""
+def test_the_first_page_installs_what_the_demo_needs(newcomer: Newcomer) -> None:
+    """No checkout is on the path then. Other packages are those of this environment: they are the lock file's test."""
     (block,) = blocks("Install")
     checkout = copy_checkout(newcomer.folder / "checkout")
     newcomer.environment |= {
@@ -162,5 +166,6 @@ def test_the_first_page_installs(newcomer: Newcomer) -> None:
         "PYTHONPATH": next(path for path in sys.path if path.endswith("site-packages")),
     }
     block = block.replace("PATH-TO-THIS-CHECKOUT", str(checkout)).replace("/opt/elf", f"{newcomer.folder}/opt")
-    seen = newcomer.types(block.replace("python3", sys.executable), "command -v elf", "cd /", "elf --version")
+    seen = newcomer.types(block.replace("python3", sys.executable), "command -v elf", "cd /", "elf --version", DEMO)
     assert f"{newcomer.folder}/opt/bin/elf" in seen and re.search(r"^elf \d", seen, re.MULTILINE)
+    assert "the first window came" in seen
