@@ -17,7 +17,7 @@ from elf.doctor.answers import Answers, ask, token_of, url_of
 from elf.doctor.finding import Check, Finding
 from elf.doctor.logs import look_at_logs
 from elf.doctor.running import look_at_answers
-from elf.doctor.surroundings import look_at_certificates, look_at_disk, look_at_ports, read_settings
+from elf.doctor.surroundings import look_at_access, look_at_certificates, look_at_disk, look_at_ports, read_settings
 from elf.installation import unit
 
 #: Settings that were written while the agent was starting are those that it runs with.
@@ -79,11 +79,13 @@ def _without_service(finding: Finding, file: Path | None) -> Finding:
 
 
 def _around(config: AgentConfig, *, runs: bool) -> Iterator[Finding]:
+    user = agents_user(Path(config.agent.data))
     yield from look_at_disk(config)
+    yield from look_at_access(config, user)
     if not runs:
         yield from look_at_ports(config)
     yield from look_at_certificates(config, datetime.datetime.now(datetime.UTC))
-    yield from look_at_logs(config, agents_user(Path(config.agent.data)))
+    yield from look_at_logs(config, user)
 
 
 def _of_answers(answers: Answers, config: AgentConfig | None, file: Path | None) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from elf.agents.intake.source_setup import archive_folder
 from elf.agents.settings.config import AgentConfig, split_address
 from elf.checking.environment import look_around
 from elf.checking.validate import load_config
+from elf.doctor.access import User, barrier, way_in
 from elf.doctor.finding import Check, Finding
 
 #: With less an agent has minutes left on a busy server; a twentieth of a small disk is as much.
@@ -46,6 +47,28 @@ def read_settings(file: Path) -> tuple[AgentConfig | None, list[Finding]]:
         mend = message.partition("run `")[2].partition("`")[0] or f"elf validate {shlex.quote(str(file))}"
         findings.append(Finding(check, str(each), _START, mend))
     return config, findings
+
+
+def look_at_access(config: AgentConfig, user: User) -> Iterator[Finding]:
+    """Look whether the agent's user may read the files with keys that the settings name, whoever asks.
+
+    Args:
+        config: names them.
+        user: that the agent runs as.
+    """
+    overlay = config.overlay
+    for check, file in (
+        (Check.SECRET, overlay.secret_file),
+        (Check.SECRET, config.api.token_file),
+        (Check.CERTIFICATE, overlay.tls_cert_file),
+        (Check.CERTIFICATE, overlay.tls_key_file),
+        (Check.CERTIFICATE, overlay.tls_ca_file),
+    ):
+        closed = barrier(file, user) if file else None
+        if closed is not None:
+            said = f"the agent's user {user.name} may not read {file}"
+            said += "" if str(closed) == os.path.realpath(file) else f", for {closed} is closed to it"
+            yield Finding(check, said, _START, f"{way_in(closed, user)} && systemctl restart elf-agent")
 
 
 def look_at_disk(config: AgentConfig) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 from hypothesis import given
@@ -53,3 +54,26 @@ def test_the_group_of_logs_is_the_way_in(tmp_path: Path) -> None:
         assert way_in(log, STRANGER) == "usermod --append --groups adm nobody"
     log.chmod(0o600)
     assert way_in(log, STRANGER) == f"setfacl --modify u:nobody:r {log}"
+
+
+def test_an_access_list_opens_what_modes_close() -> None:
+    """As `setfacl --modify u:nobody:r` writes it: version 2; owner, the named user, group, mask and others."""
+    file = Path("/tmp") / f"elf-listed-{os.getpid()}"
+    file.touch()
+    file.chmod(0o600)
+    anybody = 0xFFFFFFFF
+    try:
+        for right, expected in ((4, None), (0, file)):
+            entries = [
+                (1, 6, anybody),
+                (2, right, STRANGER.uid),
+                (4, 0, anybody),
+                (0x10, 4, anybody),
+                (0x20, 0, anybody),
+            ]
+            packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+            os.setxattr(file, "system.posix_acl_access", packed)
+            assert barrier(str(file), STRANGER) == expected
+            assert barrier(str(file), User(65_533, frozenset({65_533}), "another")) == file
+    finally:
+        file.unlink()

@@ -166,6 +166,22 @@ def test_a_secret_that_others_can_read(place: Place) -> None:
     assert finding.mend == f"chmod 600 {place.folder}/secret" and "5555" not in str(finding)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_secret_that_the_agent_may_not_read() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        place = Place(Path(name))
+        place.folder.chmod(0o755)
+        os.chown(place.data, 65534, 65534)
+        (place.folder / "secret").write_text("5" * 64)
+        (place.folder / "secret").chmod(0o600)
+        place.write(overlay=f'secret_file = "{place.folder}/secret"')
+        finding = only(place.findings(), Check.SECRET)
+        assert finding.what == f"the agent's user nobody may not read {place.folder}/secret"
+        assert finding.mend.startswith(f"setfacl --modify u:nobody:r {place.folder}/secret && ")
+        os.chown(place.folder / "secret", 65534, 65534)
+        assert place.findings() == []
+
+
 def test_settings_that_are_wrong(place: Place) -> None:
     place.write(archive="rows_max = 0")
     finding = only(examine(place.file, None, None).findings, Check.SETTINGS)
