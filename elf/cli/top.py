@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,7 +41,7 @@ def top(
                 raise typer.Exit(NO_RESULT)
             return
         if as_json or not console().is_terminal:
-            for result in client.watch(name):
+            for result in newest_of(client.watch(name)):
                 _print(result, limit, as_json)
         else:
             _follow(client, name, limit)
@@ -59,8 +60,18 @@ def _follow(client: Client, name: str, limit: int | None) -> None:
         return Text(f"waiting for {name} ...") if newest is None else _view(newest, screen, screen.height, limit)
 
     with Live(console=screen, get_renderable=drawn, refresh_per_second=1) as live:
-        for newest in client.watch(name):  # noqa: B007  # drawn anew meanwhile
+        for newest in newest_of(client.watch(name)):  # noqa: B007  # drawn anew meanwhile
             live.refresh()
+
+
+def newest_of(results: Iterable[Result]) -> Iterator[Result]:
+    """Leave out what of a job's results is of an older window than one before: late data changes those, too."""
+    end_ms, version = 0, 0
+    for result in results:
+        own_ms = end_ms if result.window is None else result.window.end_ms
+        if own_ms >= end_ms or result.version > version:
+            end_ms, version = own_ms, result.version
+            yield result
 
 
 def _view(result: Result, screen: Console, height: int | None, limit: int | None) -> Group:

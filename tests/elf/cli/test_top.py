@@ -9,6 +9,10 @@ import subprocess
 import sys
 import threading
 
+import msgspec
+
+from elf.agents.wire.result import Result
+from elf.cli.top import newest_of
 from tests.agents.http.fake_service import make_result
 from tests.elf.cli.test_jobs import run
 from tests.elf.fake_agent import Agent
@@ -35,6 +39,16 @@ def test_in_a_pipe_tables_follow_each_other(agent: Agent) -> None:
         "00:01:30",
     ]
     assert "\x1b" not in shown.stdout
+
+
+def test_a_window_that_is_older_than_the_one_shown_is_left_out() -> None:
+    windows = [(60_000, 1), (90_000, 1), (60_000, 1), (90_000, 1), (30_000, 2), (None, 2), (60_000, 2)]
+    results = [
+        msgspec.convert(make_result(version=version, **({"end_ms": end_ms} if end_ms else {"window": None})), Result)
+        for end_ms, version in windows
+    ]
+    shown = [result.window.end_ms if result.window else None for result in newest_of(results)]
+    assert shown == [60_000, 90_000, 90_000, 30_000, None, 60_000]
 
 
 def test_live_on_a_narrow_terminal(agent: Agent) -> None:
