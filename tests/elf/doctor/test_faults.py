@@ -34,6 +34,7 @@ class Place:
         self.folder, self.file, self.log, self.data = (folder, folder / "agent.toml", folder / "a.log", folder / "data")
         self.overlay, self.api = free_port(), free_port()
         self.log.write_text(COMBINED * 2_000)
+        self.log.chmod(0o644)  # whatever the umask
         self.data.mkdir(mode=0o700)
         self.write()
 
