@@ -66,9 +66,9 @@ class Builder:
         """Build a source distribution of a checkout."""
         return out / self._build("build_sdist", source, out, {})
 
-    def refusal(self, source: pathlib.Path, out: pathlib.Path) -> str:
+    def refusal(self, source: pathlib.Path, out: pathlib.Path, **environment: str) -> str:
         """Return what is said where no wheel can be built."""
-        ended = self._run("build_wheel", source, out, {})
+        ended = self._run("build_wheel", source, out, environment)
         assert ended.returncode != 0, "a wheel was built"
         return ended.stderr
 

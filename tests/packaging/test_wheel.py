@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import email
 import hashlib
 import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 import pytest
 
+import elf
 from tests.packaging.building import (
     LINKED,
     NATIVE,
@@ -74,6 +77,44 @@ def test_the_kernels_are_beside_their_module_and_for_any_python(wheel: pathlib.P
     built = [f"elf/{folder}/_kernels.abi3.so" for folder in sorted(NATIVE)]
     assert sorted(name for name in names_in_wheel(wheel) if name.endswith(".so")) == built
     assert "-cp311-abi3-" in wheel.name
+
+
+def test_a_wheel_without_kernels_is_for_any_machine(
+    builder: Builder, wheel: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    made = builder.wheel(copy_checkout(tmp_path / "checkout"), tmp_path / "out", ELF_KERNELS="none")
+    assert made.name.endswith("-py3-none-any.whl")
+    assert {name for name in names_in_wheel(wheel) if name.startswith("elf/")} - set(names_in_wheel(made)) == {
+        f"elf/{folder}/_kernels.abi3.so" for folder in NATIVE
+    }
+
+
+def test_a_kernel_that_is_required_and_cannot_be_built_is_an_error(builder: Builder, tmp_path: pathlib.Path) -> None:
+    checkout = copy_checkout(tmp_path / "checkout")
+    said = builder.refusal(checkout, tmp_path / "out", ELF_KERNELS="required", CC="false")
+    assert "failed" in said
+    assert "ELF_KERNELS is 'no'; use optional" in builder.refusal(checkout, tmp_path / "out", ELF_KERNELS="no")
+
+
+def test_checkers_of_types_may_use_what_is_installed(wheel: pathlib.Path) -> None:
+    assert "elf/py.typed" in names_in_wheel(wheel)
+
+
+def test_it_says_what_it_is_and_names_no_place_that_is_not_ours(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        [metadata] = [name for name in names_in_wheel(wheel) if name.endswith("dist-info/METADATA")]
+        told = email.message_from_bytes(packed.read(metadata))
+    classifiers = told.get_all("Classifier", [])
+    assert all(f"Programming Language :: Python :: 3.{minor}" in classifiers for minor in (11, 12, 13))
+    assert "Typing :: Typed" in classifiers
+    assert told.get_all("Project-URL") is None
+    assert told["Home-page"] is None
+    assert told["License-Expression"] == "Apache-2.0"
+
+
+def test_the_version_is_one(wheel: pathlib.Path) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["version"] == elf.__version__ == wheel.name.split("-")[1]
 
 
 def test_a_source_distribution_has_the_same_modules_and_no_link(sdist: pathlib.Path) -> None:
