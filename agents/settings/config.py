@@ -319,6 +319,7 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     chunk_bytes: int = 4 << 20
     #: Longest time between two checkpoints while events flow; bounds what is read again after a crash.
     checkpoint_ms: int = 1_000
+    #: How much is logged: debug, info, warning, or error.
     log_level: str = "info"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands of the operator: agent, validate."""
+"""Commands of the operator: agent, validate, schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -120,6 +120,17 @@ def validate(
     say(f"{file}: this {checked.kind} is valid{later}")
 
 
+def schema(
+    what: Annotated[Literal["agent", "job"], typer.Argument(metavar="agent|job", help="Of which kind of file.")],
+) -> None:
+    """Print the JSON Schema of configuration or job files: editors complete TOML by it."""
+    import json
+
+    from elf.checking.schema import schema_of
+
+    print(json.dumps(schema_of(what), indent=2, ensure_ascii=False))
+
+
 def _look_around(file: Path) -> None:
     """Say what a valid configuration would meet on this machine; end if that keeps an agent from starting."""
     from elf.agents.host.allocation import loading
@@ -220,5 +231,5 @@ def _text(path: Path | None) -> str | None:
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    for command in (agent, validate):
+    for command in (agent, validate, schema):
         app.command(rich_help_panel=_PANEL)(command)
