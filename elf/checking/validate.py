@@ -8,6 +8,7 @@ here.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from elf.agents.jobs.plan import compile_job
 from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, split_address
+from elf.agents.settings.credentials import misplaced, with_credentials
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.privacy.redaction import masked_without_text, unknown_columns
 from elf.agents.sources.times.zones import named_zone
@@ -70,13 +72,14 @@ def load_config(path: str | Path) -> AgentConfig:
     """Read an agent's configuration file.
 
     Raises:
-        ConfigError: its text has one line `FILE:LINE:COLUMN: ...` per mistake.
+        ConfigError: its text has one line `FILE:LINE:COLUMN: ...` per mistake; or it names credentials and there are
+            none.
     """
     text = _read(path)
     config, findings = check_config(text, str(path))
     if config is None:
         raise ConfigError("\n".join(map(str, findings)))
-    return config
+    return with_credentials(config, os.environ)
 
 
 def check_file(path: str | Path) -> Checked:
@@ -229,6 +232,8 @@ class _Check:
         if overlay == api and api[1] != 0:
             place = self.places.value(("api", "bind"))
             self.say(place, f"api.bind and overlay.bind are both {config.api.bind}; each needs a port of its own")
+        for path, message in misplaced(config):
+            self.say(self.places.value(path), message)
         self._word(("agent", "log_level"), config.agent.log_level, LOG_LEVELS)
         for section, key, value in (
             ("archive", "rows_max", config.archive.rows_max),
