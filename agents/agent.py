@@ -10,7 +10,7 @@ import asyncio
 import importlib.metadata
 import logging
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
@@ -61,6 +61,8 @@ class Agent:
         self.now_ms = clock or Clock()
         self.reconfiguration = Reconfiguration(config, self.now_ms)
         self._since_ms = self.now_ms()
+        #: Called once this agent has left its jobs, and may end.
+        self.on_departed: Callable[[], None] = lambda: None
         self._release = importlib.metadata.version("elf-stream")
         self._background = Background()
         self.means = Means(self.now_ms, rng if rng is not None else SystemRandom(), self._background.spawn)

@@ -137,16 +137,17 @@ async def leave_source(name: str, side: WorkerSide, membership: Membership, jobs
         jobs: what it knows of jobs, and their masters.
     """
     intake, held = side.intakes[name], list[bytes]()
-    until_s = asyncio.get_running_loop().time() + LEAVE_S
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + LEAVE_S
     while intake.pump.is_leaving:
         held = await intake.held()
-        if not held or asyncio.get_running_loop().time() > until_s:
+        if not held or loop.time() > min(until_s, side.leave_by_s):
             break
         await asyncio.sleep(LOOK_S)
     async with side.changing:
         if not intake.pump.is_leaving:
             return  # it is to be read again
-        side.attachments.leave(name)
+        side.attachments.leave(name, held)
         membership.leave(name)
         del side.intakes[name]
         await intake.stop()

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from elf.agents.changed_sources import SourceChange
+from elf.agents.departure import Departure
 from elf.agents.errors import ConfigError, ElfError, UnavailableError
 from elf.agents.host.means import Means
 from elf.agents.host.neighbours import Neighbours
@@ -70,6 +71,10 @@ class Reconfiguration:
         #: Told that settings are being read again, and that this is over; for whoever watches over the process.
         self.on_reload: Callable[[bool], None] = lambda is_begun: None
         self.parts: list[Part] = []
+        #: How this agent leaves all of them; there once its parts are.
+        self.departure: Departure | None = None
+        #: What is to hold again if this agent, which leaves, stays after all; None while it does not leave.
+        self.left: AgentConfig | None = None
         self._now_ms = now_ms
         self._change: Callable[[AgentConfig, AgentConfig], SourceChange] | None = None
         self._lock = asyncio.Lock()
@@ -112,6 +117,7 @@ class Reconfiguration:
 
             return swap
 
+        self.departure = Departure(membership.agent_id, node, jobs, sources, self)
         self._change = change
         self.parts += [renewal, limits]
 
@@ -145,6 +151,8 @@ class Reconfiguration:
             return {"changed": changed, "since_ms": self.since_ms}
 
     async def _reload(self) -> list[str]:
+        if self.left is not None:
+            raise UnavailableError("this agent drains, and ends; `elf drain --cancel` keeps it")
         if self.load is None or self._change is None:
             raise ConfigError("this agent was started without a configuration file; there is nothing to read again")
         old, new = self.config, await asyncio.to_thread(self.load)
@@ -161,6 +169,33 @@ class Reconfiguration:
         self.failure = None
         await change.finish()
         return changed
+
+    async def leave(self) -> None:
+        """Read no more, and leave all sources as soon as masters have what was read of them.
+
+        Raises:
+            UnavailableError, OSError, sqlite3.Error: not now; all is as it was.
+        """
+        async with self._lock:
+            if self.left is None:
+                held = self.config
+                await self._change_sources(msgspec.structs.replace(held, sources={}))
+                self.left = held
+
+    async def stay(self) -> None:
+        """Go on with all sources after `leave`; raises as that does."""
+        async with self._lock:
+            if self.left is not None:
+                await self._change_sources(self.left)
+                self.left = None
+
+    async def _change_sources(self, new: AgentConfig) -> None:
+        assert self._change is not None
+        change = self._change(self.config, new)
+        await change.prepare()
+        await change.swap()
+        self.config = new
+        await change.finish()
 
     def notes(self) -> list[str]:
         """Say that this agent does not run on the settings that it was last told to."""

@@ -50,6 +50,7 @@ async def run(
     config: AgentConfig,
     ready: Callable[[str, str | None], None] | None = None,
     load: Callable[[], AgentConfig] | None = None,
+    drain_s: float | None = None,
 ) -> None:
     """Run an agent until SIGTERM or SIGINT; SIGHUP has it read its settings again.
 
@@ -58,6 +59,7 @@ async def run(
         ready: called once the agent serves with the API's URL, and with its token if that was made just now: a secret,
             for whoever started the agent.
         load: reads the settings again; raises ConfigError.
+        drain_s: SIGTERM has the agent hand on what it has first, in that time at most; None: it ends at once.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -76,6 +78,11 @@ async def run(
         agent.doubles.on_refusal = stopping.set
         await agent.start()
         service, audit_log = Service(agent), agent.stores.audit
+        agent.on_departed = stopping.set
+        if drain_s is not None:
+            loop.add_signal_handler(
+                signal.SIGTERM, lambda: agent.means.spawn(_drain(agent, service, drain_s, stopping))
+            )
         app = make_app(
             service,
             token=door.token,
@@ -107,6 +114,13 @@ async def _reload(agent: Agent) -> None:
     """Read the settings again; what is wrong with them is logged, and shown by `/readyz`."""
     with contextlib.suppress(ElfError):
         await agent.reconfiguration.reload()
+
+
+async def _drain(agent: Agent, service: Service, within_s: float, stopping: asyncio.Event) -> None:
+    """Take the agent out of service; asked again, end it at once."""
+    if service.departure.is_under_way:
+        stopping.set()
+    await service.drain(within_s)
 
 
 async def _tell(manager: ServiceManager, agent: Agent, service: Service) -> None:

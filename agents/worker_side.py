@@ -50,6 +50,8 @@ class WorkerSide:
         self._now_ms = means.now_ms
         agent_id = stores.database.agent_id
         self.intakes: dict[str, Intake] = {}
+        #: When sources that are left are left for good, whoever lacks what of them; by the event loop's clock.
+        self.leave_by_s = float("inf")
         #: Held by whoever opens or closes sources while the agent runs.
         self.changing = asyncio.Lock()
         #: Looks after the archive's size, and its copy at a URL; None while there is none.

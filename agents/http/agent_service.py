@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import sqlite3
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from elf.agents.errors import BadRequestError, JobError, NotCreatorError, UnavailableError, UnknownSourceError
+from elf.agents.errors import BadRequestError, ElfError, JobError, NotCreatorError, UnavailableError, UnknownSourceError
 from elf.agents.http.excerpt import excerpt
 from elf.agents.http.metrics import render_metrics
 from elf.agents.intake.push import Appended
@@ -41,6 +43,7 @@ from elf.overlay.fields import Interval
 if TYPE_CHECKING:
     from elf.agents.agent import Agent
 
+log = logging.getLogger(__name__)
 #: Merging a few thousand intervals takes a second, and as long on each copy.
 LOAD_MS = 25_000
 #: A source that has lines waiting and reads none for this long is not ready.
@@ -65,6 +68,8 @@ class Service:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._asking = asking = agent.asking
+        assert agent.reconfiguration.departure is not None
+        self.departure = agent.reconfiguration.departure
         self._changing = Changing(asking.ask, agent.publisher, agent.means.rng)
         self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
         self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows, agent.means.rng)
@@ -284,6 +289,28 @@ class Service:
         # Whoever asked may hang up; half of a change is none.
         return await asyncio.shield(asyncio.ensure_future(self._agent.reconfiguration.reload()))
 
+    async def drain(self, within_s: float) -> Json:
+        """Take this agent out of service: it hands on what it has, in that time at most, and ends.
+
+        Returns:
+            `{"sources"}`: what it still has to hand on.
+        """
+        if not self.departure.is_under_way:
+            self._agent.means.spawn(self._depart(within_s))
+        return {"sources": sorted(self._agent.intakes)}
+
+    async def _depart(self, within_s: float) -> None:
+        try:
+            if await self.departure.run(within_s):
+                self._agent.on_departed()
+        except (ElfError, OSError, sqlite3.Error) as error:
+            log.error("this agent cannot drain now, and goes on: %s", error)
+
+    async def cancel_drain(self) -> Json:
+        """Let this agent stay after all; returns `{"sources"}`, which it reads again."""
+        await self.departure.cancel()
+        return {"sources": sorted(self._agent.config.sources)}
+
     def health(self) -> Json:
         """Tell that the process lives, and what it is (name, version, node id)."""
         member = self._agent.introduce()
@@ -298,7 +325,8 @@ class Service:
     def ready(self) -> tuple[bool, list[str]]:
         """Tell whether the agent makes progress: joined, reading, committing; if not, why, a few reasons of a kind."""
         agent = self._agent
-        reasons = agent.neighbours.entering.reasons()
+        reasons = ["drains: it reads no more, and ends"] if self.departure.is_under_way else []
+        reasons += agent.neighbours.entering.reasons()
         refused = sorted(agent.node.refused().items())
         reasons += excerpt((f"no link with {address}: {why}" for address, why in refused), "agents refuse a link")
         reasons += [agent.neighbours.trouble] if agent.neighbours.trouble is not None else []

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 from elf.agents.completeness.statement import require_complete
+from elf.agents.departure import WITHIN_S
 from elf.agents.errors import BadRequestError, UnavailableError
 from elf.agents.http.agent_service import Loaded, Service
 from elf.agents.http.audit import AUDIT, CHANGE, SUBJECT
@@ -246,6 +247,21 @@ async def reload(request: web.Request) -> web.Response:
     return _json(await _service(request).reload())
 
 
+async def drain(request: web.Request) -> web.Response:
+    """POST /v1/drain?within=: take the agent out of service; it ends by itself."""
+    text = request.query.get("within", f"{WITHIN_S:.0f}s")
+    try:
+        within_s = parse_duration_ms(text[:_KEY_CHARS_MAX]) / 1000
+    except ValueError:
+        raise BadRequestError(f"within = {text[:100]!r}: use a duration such as 60s") from None
+    return _json(await _service(request).drain(within_s), status=202)
+
+
+async def cancel_drain(request: web.Request) -> web.Response:
+    """DELETE /v1/drain: the agent stays after all."""
+    return _json(await _service(request).cancel_drain())
+
+
 async def show_health(request: web.Request) -> web.Response:
     """GET /healthz: the process lives; who it is, to those who may know."""
     health = _service(request).health()
@@ -385,6 +401,7 @@ _PARAMETERS: dict[Any, tuple[str, ...]] = {
     show_result: ("window", "key", "limit", "require"),
     show_tree: ("part",),
     show_audit: ("limit",),
+    drain: ("within",),
 }
 _JOB = "/v1/jobs/{creator}/{name}"
 _ROUTES = (
@@ -408,6 +425,8 @@ _ROUTES = (
     web.delete("/v1/members/{agent}", retire_member),
     web.get("/v1/audit", show_audit),
     web.post("/v1/reload", reload),
+    web.post("/v1/drain", drain),
+    web.delete("/v1/drain", cancel_drain),
     web.delete("/v1/records/{key:.+}", purge),
     web.post("/v1/ingest/{source}", ingest),
     web.get("/healthz", show_health),

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import sqlite3
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -159,14 +159,17 @@ class Attachments:
             if self._catalogue.job(app) == job:
                 return
 
-    def leave(self, source: str) -> None:
-        """Leave the trees of a source's jobs: their roots expect this agent no more. Its workers stay on disk."""
+    def leave(self, source: str, held: Collection[bytes]) -> None:
+        """Leave the trees of a source's jobs: their roots expect this agent no more. Its workers stay on disk.
+
+        Of the trees in `held` the roots may lack something: nothing is said of these, or windows would not tell.
+        """
         for job in list(self.attached().get(source, ())):
             self._trees.pop(job.definition.app_id, None)
             self.handed.pop(job.tree, None)
             self._partaking.forget(job.tree)
             self.pending.pop(job.definition.key, None)
-            self._node.leave_tree(job.tree, stay=self._masters.has_tree(job.tree))
+            self._node.leave_tree(job.tree, retire=job.tree not in held, stay=self._masters.has_tree(job.tree))
 
     def seal(self, tree: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.

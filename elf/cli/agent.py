@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from elf.agents.settings.config import AgentConfig
 
 _PANEL = "Agents"
+#: Within what service managers wait for the end of a process.
+DRAIN_S = 45.0
 
 
 def agent(
@@ -52,6 +54,9 @@ def agent(
     ] = None,
     tls_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
     tls_ca_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The cluster's CA certificate.")] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="SIGTERM hands on what is open first (45 s at most), as elf drain does.")
+    ] = False,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print all settings as a configuration file (TOML), and end.")
     ] = False,
@@ -59,16 +64,8 @@ def agent(
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
         raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
-    from elf.agents.host.allocation import loading, share_freed_memory
-
-    share_freed_memory()
-    # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
-    for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(pool, "1")
-    with loading():
-        import elf.agents.runtime
-        import elf.checking.validate  # noqa: F401
-        from elf.cli.effective import render_changes, render_toml
+    _prepare_process()
+    from elf.cli.effective import render_changes, render_toml
 
     overlay = {
         "join": join,
@@ -89,7 +86,7 @@ def agent(
         print(render_toml(effective), end="")
         return
     say(f"# what is not the default; --print-config prints all settings\n{render_changes(effective).rstrip()}")
-    _run(effective, load)
+    _run(effective, load, DRAIN_S if drain else None)
 
 
 def validate(
@@ -158,6 +155,20 @@ def _file_config(file: Path | None) -> AgentConfig:
     return load_config(file)
 
 
+def _prepare_process() -> None:
+    """Load what an agent needs, into a process that takes little of its machine."""
+    from elf.agents.host.allocation import loading, share_freed_memory
+
+    share_freed_memory()
+    # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
+    for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(pool, "1")
+    with loading():
+        import elf.agents.runtime
+        import elf.checking.validate
+        import elf.cli.effective  # noqa: F401
+
+
 def _load(
     file: Path | None, sources: list[str], format: str, time: str, options: Mapping[str, Mapping[str, Any]]
 ) -> AgentConfig:
@@ -182,7 +193,7 @@ def _check_effective(text: str) -> None:
         raise ConfigError("\n".join(finding.message for finding in findings))
 
 
-def _run(config: AgentConfig, load: Callable[[], AgentConfig]) -> None:
+def _run(config: AgentConfig, load: Callable[[], AgentConfig], drain_s: float | None) -> None:
     """Run until stopped; what keeps an agent from starting (a port, a folder, a secret) is a matter of settings."""
     import asyncio
     import logging
@@ -215,7 +226,7 @@ def _run(config: AgentConfig, load: Callable[[], AgentConfig]) -> None:
     # It logs a traceback for every connection that does not speak HTTP.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
-        asyncio.run(run(config, announce, load))
+        asyncio.run(run(config, announce, load, drain_s))
     except (OverlayError, OSError) as error:
         if ready:
             raise

@@ -1,6 +1,8 @@
-"""Commands to one running agent about itself: reload."""
+"""Commands to one running agent about itself: reload, drain."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -28,6 +30,27 @@ def reload(
         print("the settings are what they were; secrets, tokens and certificates were read again")
 
 
+def drain(
+    within: Annotated[str, typer.Option(metavar="DURATION", help="How long it may take.")] = "120s",
+    cancel: Annotated[bool, typer.Option("--cancel", help="Keep the agent in service after all.")] = False,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
+    """Take the agent out of service: it reads no more, hands on what is open, and ends; no window waits for it."""
+    with connect(agent, token_file, timeout) as client:
+        drained = client.cancel_drain() if cancel else client.drain(within)
+    sources = ", ".join(drained.sources) or "no source"
+    if wants_json(as_json):
+        print_json(drained)
+    elif cancel:
+        print(f"the agent stays, and reads {sources}")
+    else:
+        print(f"the agent hands on {sources}, and ends by itself within {within}; `elf drain --cancel` keeps it")
+
+
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command(rich_help_panel=_PANEL)(reload)
+    for command in (reload, drain):
+        app.command(rich_help_panel=_PANEL)(command)

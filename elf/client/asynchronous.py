@@ -29,7 +29,20 @@ from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Entries, Jobs, Members, Versions
 from elf.client.following import follow
 from elf.client.names import default_creator, split_name
-from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Reload, Retirement, Stop, Tree, Version
+from elf.client.results import (
+    AuditEntry,
+    Drain,
+    Intervals,
+    Job,
+    Leap,
+    Member,
+    Purge,
+    Reload,
+    Retirement,
+    Stop,
+    Tree,
+    Version,
+)
 from elf.client.retries import Repeat
 from elf.client.trails import Notice
 from elf.client.until import Until, check_until
@@ -350,6 +363,22 @@ class AsyncClient:
         """
         end_s = self._attempts.end_s()
         return await self._attempts.ask("POST", "/v1/reload", Reload, end_s=end_s, repeat=Repeat.UNTAKEN, here=True)
+
+    async def drain(self, within: str | None = None) -> Drain:
+        """Take the first agent out of service: it hands on what it has, and ends; nobody waits for it.
+
+        Args:
+            within: how long that may take, as `60s`; what is not handed on by then is missing under its name.
+        """
+        end_s = self._attempts.end_s()
+        params = {} if within is None else {"within": within}
+        once = Repeat.UNTAKEN
+        return await self._attempts.ask("POST", "/v1/drain", Drain, end_s=end_s, repeat=once, here=True, params=params)
+
+    async def cancel_drain(self) -> Drain:
+        """Keep the first agent, which was to be taken out of service, in it."""
+        end_s = self._attempts.end_s()
+        return await self._attempts.ask("DELETE", "/v1/drain", Drain, end_s=end_s, repeat=Repeat.UNTAKEN, here=True)
 
     async def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
         """Purge a job, or what is known of an agent, everywhere; it takes an operator's key (`creator_key`).

@@ -21,7 +21,20 @@ from elf.agent_url import DEFAULT_URL, TIMEOUT_S
 from elf.agents.errors import BadRequestError
 from elf.agents.wire.result import Result, Window
 from elf.client.asynchronous import AsyncClient
-from elf.client.results import AuditEntry, Intervals, Job, Leap, Member, Purge, Reload, Retirement, Stop, Tree, Version
+from elf.client.results import (
+    AuditEntry,
+    Drain,
+    Intervals,
+    Job,
+    Leap,
+    Member,
+    Purge,
+    Reload,
+    Retirement,
+    Stop,
+    Tree,
+    Version,
+)
 from elf.client.trails import Notice
 from elf.client.until import Until
 
@@ -237,6 +250,14 @@ class Client:
     def reload(self) -> Reload:
         """Have the first agent read its settings again; see `AsyncClient.reload`."""
         return self._wait(lambda client: client.reload())
+
+    def drain(self, within: str | None = None) -> Drain:
+        """Take the first agent out of service; see `AsyncClient.drain`."""
+        return self._wait(lambda client: client.drain(within))
+
+    def cancel_drain(self) -> Drain:
+        """Keep the first agent in service after all; see `AsyncClient.cancel_drain`."""
+        return self._wait(lambda client: client.cancel_drain())
 
     def purge(self, job: str | None = None, *, agent: str | None = None) -> Purge:
         """Purge a job, or what is known of an agent, everywhere; see `AsyncClient.purge`."""

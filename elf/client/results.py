@@ -143,6 +143,12 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     more: int = 0
 
 
+class Drain(msgspec.Struct, frozen=True):
+    """The sources that an agent still has to hand on, or reads again."""
+
+    sources: list[str]
+
+
 class Reload(msgspec.Struct, frozen=True):
     """What of an agent's settings is another now (names, `sources.access`), and since when they hold, in ms."""
 

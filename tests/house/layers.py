@@ -37,6 +37,7 @@ LAYERS = (
     "worker_side.py",
     "purge.py",
     "changed_sources.py",
+    "departure.py",
     "reconfiguration.py",
     "dispatch",
     "agent.py",

@@ -272,6 +272,13 @@ class FakeService:
         self.keys.append(key)
         return Appended(len(ndjson.splitlines()), duplicate=key is not None and key in self.keys[:-1])
 
+    async def drain(self, within_s: float) -> Json:
+        self.drained_s = within_s
+        return {"sources": ["access"]}
+
+    async def cancel_drain(self) -> Json:
+        return {"sources": ["access"]}
+
     async def reload(self) -> Json:
         return {"changed": ["sources.access"], "since_ms": STOPPED_MS}
 
