@@ -61,6 +61,8 @@ def _what(request: web.Request) -> str:
             return "purge"
         case "DELETE", "{name}":
             return "stop"
+        case "DELETE", "drain":
+            return "drain --cancel"
         case "POST", word:
             return word
     return f"{request.method} {path}"

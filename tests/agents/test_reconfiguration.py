@@ -209,3 +209,38 @@ async def test_every_line_is_counted_once_whatever_is_changed(tmp_path: pathlib.
         read = sum(each.intakes["orders"].pump.counters.read for each in agents)
         assert read == number
         assert all(not each.reconfiguration.notes() for each in agents)
+
+
+@pytest.mark.virtual
+async def test_the_secret_is_changed_without_a_restart(tmp_path: pathlib.Path) -> None:
+    """Appended everywhere, put first everywhere, the old one dropped: as the documents say."""
+    old, new = "11" * 32, "22" * 32
+    plain = configs(tmp_path, 3)
+    found = []
+    for index, config in enumerate(plain):
+        file = tmp_path / f"{index}.secret"
+        file.write_text(old)
+        file.chmod(0o600)
+        found.append(replace(config, overlay=replace(config.overlay, secret_file=str(file))))
+    late = found.pop()
+    async with running(found) as agents:
+        await Service(agents[0]).publish(COUNT, "count.toml", None, None)
+        await wait_until(lambda: all(each.intakes["orders"].pump.workers for each in agents))
+        began_ms = now_ms()
+        for number, text in enumerate((f"{old}\n{new}\n", f"{new}\n{old}\n", new)):
+            for index, (agent, config) in enumerate(zip(agents, found, strict=True)):
+                (tmp_path / f"{index}.secret").write_text(text)
+                assert await tell(agent, config) == []
+                await asyncio.sleep(1.0)
+                write(tmp_path / f"{index}.log", 10 * number + index)
+        with pytest.raises(ConfigError, match="64 hexadecimal digits"):
+            (tmp_path / "0.secret").write_text("short")
+            await tell(agents[0], found[0])
+        with pytest.raises(ConfigError, match="cannot be set, or left out"):
+            await tell(agents[0], plain[0])
+        (tmp_path / "2.secret").write_text(new)
+        agents.append(Agent(late))
+        await agents[2].start()
+        await wait_until(lambda: all(len(each.catalogue.members("orders")) == 3 for each in agents))
+        await asyncio.sleep(8.0)
+        assert await counts(agents[2], began_ms) == dict.fromkeys((0, 1, 10, 11, 20, 21), 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from elf.agents.http.app import make_app
+from elf.agents.http.app import ADMISSION, make_app
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]
@@ -56,3 +56,27 @@ async def test_the_token_opens_all_but_the_probes_need_none() -> None:
         assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": 0, "notes": len(notes)}
         assert (await (await client.get("/healthz", headers=good)).json())["name"] == "web1"
         assert (await (await client.get("/readyz", headers=good)).json())["notes"] == notes
+
+
+async def test_another_token_holds_from_the_next_request_on() -> None:
+    app = make_app(FakeService(), token="s3cret", request_bytes_max=1000)
+    async with TestClient(TestServer(app)) as client:
+
+        async def status(token: str) -> int:
+            return (await client.get("/v1/jobs", headers={"Authorization": f"Bearer {token}"})).status
+
+        assert [await status("s3cret"), await status("an0ther")] == [200, 401]
+        app[ADMISSION].admit("an0ther", None)
+        assert [await status("s3cret"), await status("an0ther")] == [401, 200]
+        app[ADMISSION].admit(None, None)
+        assert await status("s3cret") == 200
+        assert (await client.get("/v1/jobs", headers={"Host": "evil.example"})).status == 403
+
+
+async def test_settings_are_read_again_and_an_agent_drains_by_request() -> None:
+    service = FakeService()
+    async with TestClient(TestServer(make_app(service, token=None, request_bytes_max=1000))) as client:
+        assert (await client.post("/v1/reload")).status == 200
+        assert (await client.post("/v1/drain?within=2m")).status == 202 and service.drained_s == 120.0
+        assert (await client.post("/v1/drain?within=soon")).status == 400
+        assert (await client.delete("/v1/drain")).status == 200

@@ -37,7 +37,7 @@ ERRORS = [
     (UnavailableError("master is away"), 503, "unavailable", {}),
     (BadRequestError("bad"), 400, "bad-request", {}),
     (JobError("window is not whole intervals"), 400, "bad-request", {}),
-    (ConfigError("bad"), 400, "bad-request", {}),
+    (ConfigError("bad"), 422, "configuration", {}),
 ]
 
 
