@@ -229,8 +229,8 @@ class Agent:
         if self.jobs.sides.on_verdict(app, verdict):
             return
         job = self.jobs.catalogue.job_of_tree(app)
-        if job is not None and job.definition.source in self.sources.intakes:
-            await self.sources.intakes[job.definition.source].settle(app, verdict)
+        if job is not None:
+            await self.sources.settle(job, verdict)
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
         """Note durably how far a tree's control log was handled; at a job's root, on its whole group."""

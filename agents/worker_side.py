@@ -10,6 +10,7 @@ from typing import Any
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.mirror import Mirror
 from elf.agents.audits.auditor import Auditor
+from elf.agents.audits.fates import Fates
 from elf.agents.host.means import Means
 from elf.agents.host.memory import give_back_at_rest
 from elf.agents.intake.intake import Intake
@@ -24,8 +25,11 @@ from elf.agents.replication.replicas import Replicas
 from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
 from elf.agents.wire.audits import IsShut, Recheck, Show, Shut
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.agents.worker import payload
+from elf.overlay.contract import Verdict
+from elf.overlay.errors import OvertakenError
 from elf.overlay.node import OverlayNode
 
 Handler = Callable[[Any], Awaitable[Any]]
@@ -48,6 +52,7 @@ class WorkerSide:
         self._stores = stores
         self._spawn = means.spawn
         self._now_ms = means.now_ms
+        self._is_root = jobs.masters.has_tree
         agent_id = stores.database.agent_id
         self.intakes: dict[str, Intake] = {}
         #: When sources that are left are left for good, whoever lacks what of them; by the event loop's clock.
@@ -60,6 +65,7 @@ class WorkerSide:
         self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, means.spawn)
         self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, means.spawn, means.now_ms)
         self.auditor = Auditor(agent_id, node, jobs.catalogue, stores.checkpoints, jobs.masters.doubt, means)
+        self.fates = Fates(agent_id, node, jobs.catalogue)
         self.attachments = Attachments(
             node,
             self.intakes,
@@ -70,6 +76,22 @@ class WorkerSide:
             self.holder,
             jobs.sides.partaking,
         )
+
+    async def settle(self, job: JobRecord, verdict: Verdict) -> None:
+        """Tell a job's worker what became of its snapshots.
+
+        Raises:
+            OvertakenError: somebody has made it up.
+        """
+        intake = self.intakes.get(job.definition.source)
+        if intake is None:
+            return
+        worker = intake.pump.workers.get(job.tree)
+        is_ours = worker is None or self._is_root(job.tree)
+        if worker is not None and not is_ours and not await self.fates.is_true(job, verdict, worker.progress):
+            self.attachments.renew(job)
+            raise OvertakenError("somebody has made it up")
+        await intake.settle(job.tree, verdict)
 
     def handlers(self) -> dict[type, Handler]:
         """Return what answers the questions to this very agent that are about copies kept for others, and audits."""

@@ -154,6 +154,10 @@ class Application:
         self.control.withdraw()
         return effects + self._spread(self.tree.leave(now_ms), now_ms)
 
+    def depart(self, now_ms: int) -> list[Effect]:
+        """Leave at once, children and all."""
+        return self._spread(self.tree.depart(now_ms), now_ms)
+
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot of a member; False if it is settled already or we are no member of a job."""
         if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
@@ -165,6 +169,10 @@ class Application:
     def shut_out(self, peer: Contact, now_ms: int) -> list[Effect]:
         """Have no edge with a peer, now or later."""
         return self._spread(self.tree.shut_out(peer, now_ms), now_ms)
+
+    def avoid(self, peer: Contact, now_ms: int) -> list[Effect]:
+        """Look for another parent."""
+        return self._spread(self.tree.avoid(peer, now_ms), now_ms)
 
     def add_record(self, record: Record) -> tuple[bool, list[Effect]]:
         """Apply a record of the runtime and flood it; False if ours is the same or newer."""

@@ -145,6 +145,8 @@ class Border:
 
             if await self._insist(app, f"verdict through {verdict.through}", attempt):
                 self._feed(app, Notified(verdict.through))
+            else:
+                queue.clear()  # later ones follow from it
         del self._verdicts[app]
 
     async def _deliver(self, app: bytes, entry: ControlEntry) -> None:

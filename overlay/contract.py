@@ -201,7 +201,10 @@ class Handler(Protocol):
         ...
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
-        """Settle own snapshots durably, then return; members only, ascending, each once in a run of the process."""
+        """Settle own snapshots durably, then return; members only, ascending, each once in a run of the process.
+
+        An OvertakenError says that it was made up: it is dropped, and so are those that have come behind it.
+        """
         ...
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:

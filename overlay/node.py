@@ -217,6 +217,13 @@ class OverlayNode:
             self._execute(app, application.leave(self._clock(), retire=retire, stay=stay))
             self._forget_if_idle(app)
 
+    def renew(self, app: bytes) -> None:
+        """Leave a tree at once and forget all that was heard in it: whoever joins again begins anew."""
+        if (application := self._apps.get(app)) is not None:
+            self._execute(app, application.depart(self._clock()))
+            self._apps.pop(app, None)
+            self._alarm.forget(app)
+
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
         """Hand over a durable snapshot, ascending `through`; None is an empty one.
 
@@ -318,6 +325,11 @@ class OverlayNode:
         below = () if application.rollup is None else application.rollup.below(peer.id)
         self._execute(app, application.shut_out(peer, self._clock()))
         return below
+
+    def avoid(self, app: bytes, peer: Contact) -> None:
+        """Look for another parent in a tree than a peer; if there is none, it is asked again after a while."""
+        if (application := self._apps.get(app)) is not None:
+            self._execute(app, application.avoid(peer, self._clock()))
 
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""

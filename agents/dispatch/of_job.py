@@ -20,11 +20,12 @@ from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.ownership import require_order
-from elf.agents.wire.questions import Describe, Follow, Query, Retire, Stop
+from elf.agents.wire.questions import Describe, Fate, Follow, Query, Retire, Stop
 from elf.agents.wire.request import AnyRequest
 from elf.agents.wire.root_groups import Enlist
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.overlay.node import OverlayNode
+from elf.overlay.rollup.succession import fate_of
 
 #: How long an agent has to say that it runs where it says.
 PLACE_MS = 3_000
@@ -32,7 +33,7 @@ PLACE_MS = 3_000
 _OF_RUNNING = Query | Follow | AskShare | Watch | LoadIntervals | Leap | Ask
 #: What is asked of a job's master, and answered by no other agent; a side's provisional master answers the first three.
 OF_JOB = (
-    *(Describe, Query, Follow),
+    *(Describe, Query, Follow, Fate),
     *(AskShare, Watch, Enlist, Stop, Retire, LoadIntervals, Amend, Adopt, Leap, Ask),
 )
 
@@ -79,6 +80,10 @@ class JobAnswers:
             case Describe(app):
                 described = await self._masters.describe(app)
                 return {**described, "application": self._applications.describe(self._masters.job(app))}
+            case Fate(app, tree, agent, previous, through):
+                if self._masters.job(app).tree != tree:
+                    raise UnavailableError("this is not the job's newest publication")
+                return fate_of(self._masters.master(app).state.rollup, agent, previous, through)
             case Ask():
                 return await self._applications.answer(request)
             case _:

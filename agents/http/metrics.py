@@ -69,6 +69,8 @@ class _AgentCollector(Collector):
         yield audits
         shut = len(self._agent.sources.auditor.findings.found())
         yield GaugeMetricFamily("elf_audits_shut_out", "Members shut out of trees, as this agent found", value=shut)
+        refused_verdicts = "Verdicts that somebody above this agent made up, as a job's master says"
+        yield CounterMetricFamily("elf_verdicts_refused", refused_verdicts, self._agent.sources.fates.refused)
         damaged = CounterMetricFamily("elf_damaged", "Damage found on this agent's disk since start", labels=["kind"])
         for kind, count in damages_by_kind(self._agent.database.damages).items():
             damaged.add_metric([kind], count)

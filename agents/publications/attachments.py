@@ -294,6 +294,18 @@ class Attachments:
             self.seal(tree, snapshot)
         self._trees[job.definition.app_id] = tree
 
+    def renew(self, job: JobRecord) -> None:
+        """Take a place in a job's tree anew, under another parent if there is one: the one there is misleads us."""
+        worker = self._intakes[job.definition.source].pump.workers.get(job.tree)
+        parent = self._node.tree(job.tree).parent
+        if worker is None:
+            return
+        self._node.renew(job.tree)
+        self._replicas.forget(job.tree)
+        self._begin(job, worker)
+        if parent is not None and parent != job.master:
+            self._node.avoid(job.tree, parent)
+
     def _versions(self, job: JobRecord) -> Versions:
         """Return a publication's versions; UnavailableError if another one has followed, which is taken up for it."""
         try:

@@ -10,7 +10,7 @@ from elf.agents.jobs.orders import Order
 from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replicas import Request
 from elf.agents.wire.shares import AskShare, Limit, Watch
-from elf.overlay.fields import AppId
+from elf.overlay.fields import AgentId, AppId, Interval
 
 
 class Describe(Request, frozen=True, tag="describe"):
@@ -41,6 +41,19 @@ class Follow(Request, frozen=True, tag="follow"):
     wait_ms: int
     #: The side that sent results meanwhile, by its tree, and edition and event time as far as it sent them.
     side: tuple[str, int, int] | None = None
+
+
+class Fate(Request, frozen=True, tag="fate"):
+    """Say what commits with previous < interval <= through had of an agent; asked of the job's master.
+
+    The answer is a word of `elf.overlay.rollup.succession`. `tree`: of the publication.
+    """
+
+    app: AppId
+    tree: AppId
+    agent: AgentId
+    previous: Interval
+    through: Interval
 
 
 class OfSide(Request, frozen=True, tag="side"):

@@ -13,7 +13,7 @@ from elf.agents.wire.audits import IsShut, Recheck, Show, Shut
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.placement import Install, Weigh
 from elf.agents.wire.purges import Purge
-from elf.agents.wire.questions import Describe, Follow, Locate, OfSide, Query, Retire, Stop
+from elf.agents.wire.questions import Describe, Fate, Follow, Locate, OfSide, Query, Retire, Stop
 from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.agents.wire.root_groups import Enlist, Fetch
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
@@ -26,6 +26,7 @@ AnyRequest = (
     | Enlist
     | Fetch
     | Describe
+    | Fate
     | Query
     | Follow
     | AskShare

@@ -136,6 +136,12 @@ class Tree:
         effects: list[Effect] = []
         if (edge := self.children.pop(peer.id, None)) is not None:
             effects += [Send(peer, Unlink(self.app, edge.epoch)), ChildDown(peer)]
+        return effects + self.avoid(peer, now_ms)
+
+    def avoid(self, peer: Contact, now_ms: int) -> list[Effect]:
+        """Look for another parent than a peer; it is passed over for a while."""
+        effects: list[Effect] = []
+        self.search.strike(peer, self.root, now_ms)
         if self.parent is not None and self.parent.peer == peer:
             effects += self._leave_parent(peer, now_ms)
         elif self.search.asked == peer:
