@@ -264,12 +264,17 @@ class Settle(WireMessage, frozen=True, tag=11):
 
 
 class Retire(WireMessage, frozen=True, tag=12):
-    """A member leaves for good; it says so to the root of a term, signed."""
+    """A member leaves for good; it says so to the root of a term, signed.
+
+    `sealed`: how far it has. `number`: random, so that no good-bye of one that comes and goes is like another.
+    """
 
     app: AppId
     agent: AgentId
     term: Serial = 0
     signature: Annotated[bytes, msgspec.Meta(max_length=SIGNATURE_BYTES)] = b""
+    sealed: Interval = -SERIAL_MAX
+    number: Serial = 0
 
 
 class Presence(WireMessage, frozen=True, tag=17):

@@ -25,6 +25,7 @@ from elf.agents.http.audit import AUDIT, audit
 from elf.agents.http.body_budget import BUDGET, BodyBudget, hold_bodies
 from elf.agents.http.callers import Callers
 from elf.agents.http.guard import OPEN_PATHS, Admission
+from elf.agents.http.kept_alive import KeptAlive
 from elf.agents.http.local_listener import local_listener, remove_file
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
@@ -38,6 +39,7 @@ ADMISSION: web.AppKey[Admission] = web.AppKey("admission")
 SHUTDOWN_S = 5.0
 #: A connection whose last request is answered is closed after this long.
 KEEPALIVE_S = 30.0
+KEPT = web.AppKey("kept", KeptAlive)
 
 
 def make_app(
@@ -75,6 +77,7 @@ def make_app(
     if audit_log is not None:
         app[AUDIT] = audit_log
     app[BUDGET] = BodyBudget()
+    app[KEPT] = KeptAlive()
     streams: set[asyncio.Task[Any]] = set()
     app[STREAMS] = streams
     app.add_routes(ROUTES)
@@ -146,9 +149,16 @@ async def _listeners(host: str, port: int) -> Sequence[socket.socket]:
 @web.middleware
 async def _admit(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let a connection last on which something was asked that not everybody may ask."""
-    if request.transport is not None and request.path not in OPEN_PATHS:
-        admit(request.transport)
-    return await handler(request)
+    transport = request.transport
+    if transport is None or request.path in OPEN_PATHS:
+        return await handler(request)
+    admit(transport)
+    kept = request.app[KEPT]
+    kept.begin(transport)
+    try:
+        return await handler(request)
+    finally:
+        kept.end(transport)
 
 
 def _note_refusal(host: str, why: str) -> None:

@@ -90,6 +90,13 @@ def check_beside(definition: Definition, query: Query | None = None) -> None:
     interval_ms_of(definition, query.window)
 
 
+def pace_of(definition: Definition) -> tuple[int, int]:
+    """Return how long a job's intervals are, and the least that they may be, in ms; JobSpecError of no query."""
+    window = outline_of(definition.query).window
+    least_ms = max(INTERVAL_MS_MIN, -(-definition.options.trees * 1000 // SEALS_PER_S_MAX))
+    return interval_ms_of(definition, window), least_ms
+
+
 def check_pace(definition: Definition) -> None:
     """Refuse a job to publish whose intervals are so short that it would cost too much while nothing comes.
 
@@ -98,9 +105,7 @@ def check_pace(definition: Definition) -> None:
     Raises:
         JobSpecError: they are; or the query is none.
     """
-    options, window = definition.options, outline_of(definition.query).window
-    interval_ms = interval_ms_of(definition, window)
-    least_ms = max(INTERVAL_MS_MIN, -(-options.trees * 1000 // SEALS_PER_S_MAX))
+    options, (interval_ms, least_ms) = definition.options, pace_of(definition)
     if interval_ms >= least_ms:
         return
     setting, why = None, f"which its window asks for (size, slide{' and emit_every' if options.emit_every_ms else ''})"

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from elf.agents.errors import BadRequestError, JobError, NotAdmittedError, NotCreatorError
+from elf.agents.errors import BadRequestError, JobError, JobSpecError, NotAdmittedError, NotCreatorError
 from elf.agents.jobs.definition import check_definition
+from elf.agents.jobs.intervals import pace_of
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
 from elf.agents.language.instants import EARLIEST_MS
@@ -99,7 +100,10 @@ class Catalogue:
         if tree != job.tree if record.key == JOB_KEY else record.key != JOB + job.definition.key:
             raise NotAdmittedError("it is of another job than it says")
         self.purges.check_job(job)
-        check_successor(self._jobs.get(job.definition.app_id), job, now_ms)
+        known = self._jobs.get(job.definition.app_id)
+        check_successor(known, job, now_ms)
+        if not job.stopped and (known is None or known.definition != job.definition):
+            _check_pace(job)
 
     def is_purged(self, record: Record) -> bool:
         """Tell whether the job or the member that a record is of was purged since."""
@@ -291,6 +295,16 @@ class Catalogue:
         """Return an agent's name, or its id where the name was never heard."""
         member = self._members.get(agent_id)
         return member.name if member else agent_id
+
+
+def _check_pace(job: JobRecord) -> None:
+    """Hold back a job that seals more often than any that may be published; what cannot be read is passed on."""
+    try:
+        interval_ms, least_ms = pace_of(job.definition)
+    except JobSpecError:
+        return
+    if interval_ms < least_ms:
+        raise NotAdmittedError(f"it has intervals of {interval_ms} ms, and the shortest are {least_ms} ms")
 
 
 def job_record(job: JobRecord) -> Record:

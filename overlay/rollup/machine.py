@@ -114,7 +114,13 @@ class Rollup:
         """Cease to be a member; with `retire` the root expects us no more."""
         if self.settlement is None:
             return []
-        term = self.settlement.term or 0
+        retirement = Retire(
+            self.app,
+            self.agent,
+            self.settlement.term or 0,
+            sealed=self._own.sealed,
+            number=self._rng.getrandbits(62) if retire else 0,
+        )
         self.settlement = None
         self._own.clear()
         self.barrier.bag.drop(OWN)
@@ -123,7 +129,7 @@ class Rollup:
         if self.ledger is not None:
             self.ledger.retire(self.agent, named=False)
             return []
-        return self._up(self.words.leaving(Retire(self.app, self.agent, term)))
+        return self._up(self.words.leaving(retirement))
 
     def exclude(self, agent: str, successor: str | None = None) -> int:
         """Never count an agent again (root only); see `Ledger.exclude`."""

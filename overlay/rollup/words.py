@@ -17,13 +17,15 @@ import hashlib
 
 import msgspec
 
-from elf.overlay.contract import Trust
+from elf.overlay.contract import NEVER, Trust
 from elf.overlay.keys import is_signed, message_of, name_of
 from elf.overlay.messages import DIGEST_BYTES, Announce, Claim, Retire, Word
 
 #: Most keys remembered that announcements brought.
 KEYS_MAX = 1 << 16
-_WORD, _ANNOUNCE, _RETIRE = b"elf word 1", b"elf announcement 1", b"elf leave 1"
+#: Good-byes that are remembered, so that each counts once.
+GONE_MAX = 4_096
+_WORD, _ANNOUNCE, _RETIRE = b"elf word 1", b"elf announcement 1", b"elf leave 2"
 
 
 def spoken(trust: Trust, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> Word:
@@ -46,7 +48,7 @@ class Words:
         trust: its key, and others'; None: nobody signs, and nobody is asked to.
     """
 
-    __slots__ = ("_keys", "_trust", "agent", "app", "refused")
+    __slots__ = ("_gone", "_keys", "_sealed", "_trust", "agent", "app", "refused")
 
     def __init__(self, app: bytes, agent: str, trust: Trust | None) -> None:
         self.app = app
@@ -54,6 +56,9 @@ class Words:
         #: Claims and announcements of others that named somebody in vain.
         self.refused = 0
         self._trust = trust
+        #: How far agents have said that they have sealed; and good-byes that were heeded, oldest first.
+        self._sealed: dict[str, int] = {}
+        self._gone: dict[bytes, None] = {}
         self._keys: dict[str, bytes] = {} if trust is None else {agent: trust.public}
 
     def signed(self, claim: Claim) -> Claim:
@@ -95,12 +100,22 @@ class Words:
             return False
         if agent in self._keys or len(self._keys) < KEYS_MAX:
             self._keys[agent] = key
+            self._sealed[agent] = max(self._sealed.get(agent, NEVER), announce.sealed)
         return True
 
     def lets_go(self, retire: Retire, term: int) -> bool:
-        """Tell whether a good-bye is that of its agent, to the root of this term."""
+        """Tell whether a good-bye is that of its agent, to the root of this term, and not one of before it came back.
+
+        Each counts once, and none does of an agent that has sealed more since, as it has said itself.
+        """
         key = None if self._trust is None else self._key_of(retire.agent)
-        if key is None or (retire.term == term and is_signed(key, _leave(retire), retire.signature)):
+        if key is None:
+            return True
+        is_new = retire.signature not in self._gone and retire.sealed >= self._sealed.get(retire.agent, NEVER)
+        if is_new and retire.term == term and is_signed(key, _leave(retire), retire.signature):
+            self._gone[retire.signature] = None
+            while len(self._gone) > GONE_MAX:
+                del self._gone[next(iter(self._gone))]
             return True
         self.refused += 1
         return False
@@ -171,7 +186,8 @@ def _announcement(announce: Announce) -> bytes:
 
 
 def _leave(retire: Retire) -> bytes:
-    return message_of(_RETIRE, retire.app, retire.agent.encode(), _number(retire.term))
+    numbers = (_number(each) for each in (retire.term, retire.sealed, retire.number))
+    return message_of(_RETIRE, retire.app, retire.agent.encode(), *numbers)
 
 
 def _number(value: int) -> bytes:

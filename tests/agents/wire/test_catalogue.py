@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.errors import JobError
+from elf.agents.errors import JobError, NotAdmittedError
 from elf.agents.wire.catalogue import AHEAD_MS, RECENT_MAX, Catalogue, job_record, member_record
-from elf.agents.wire.records import JobRecord, Member
+from elf.agents.wire.records import JOB_KEY, JobRecord, Member
 from elf.overlay.contract import NEVER, Record
 from tests.agents.plans import plan_of
 
@@ -113,3 +113,23 @@ def test_a_job_that_ends_is_learnt_though_its_last_change_cannot_run_here() -> N
     assert [each.definition for each, _ in catalogue.unusable("clicks")] == [beyond]
     catalogue.learn(newer(newer(JOB, definition=beyond)).tombstone(0))
     assert catalogue.running() == [] and catalogue.is_over(JOB.tree)
+
+
+@pytest.mark.parametrize(
+    ("trees", "interval", "taken"), [(1, 100, True), (1, 20, False), (8, 100, False), (8, 500, True)]
+)
+def test_a_record_of_a_job_that_may_not_be_published_is_held_back(trees: int, interval: int, taken: bool) -> None:
+    catalogue = Catalogue()
+    options = replace(DEFINITION.options, trees=trees, interval_ms=interval)
+    job = replace(JOB, definition=replace(DEFINITION, options=options))
+    for record in (job_record(job), Record(JOB_KEY, 1, job.encode())):
+        tree = job.tree if record.key == JOB_KEY else bytes(20)
+        if taken:
+            catalogue.admit(tree, record, 1)
+        else:
+            with pytest.raises(NotAdmittedError, match="the shortest are"):
+                catalogue.admit(tree, record, 1)
+    ended = job.tombstone(1)
+    catalogue.admit(bytes(20), job_record(ended), 1)
+    later = replace(job, definition=replace(job.definition, query="SELECT what LATER releases know"))
+    catalogue.admit(bytes(20), job_record(later), 1)

@@ -207,6 +207,27 @@ def test_a_good_bye_is_its_agents_own_and_to_one_root() -> None:
     assert not asking().lets_go(Retire(APP, "a", 7), 7)
     assert not asking().lets_go(replace(retire, agent="b"), 7)
     assert asking().lets_go(Retire(APP, "old", 0), 7)
+    assert not asking().lets_go(replace(retire, number=1), 7) and not asking().lets_go(replace(retire, sealed=9), 7)
+
+
+def test_a_good_bye_that_is_played_again_sends_nobody_away() -> None:
+    """Neither one that was heeded, nor one that was kept back until its agent was here again."""
+    mine, node = Words(APP, "a", Keyed("a")), asking()
+    first, second = (mine.leaving(Retire(APP, "a", 7, sealed=5, number=number)) for number in (1, 2))
+    assert node.lets_go(first, 7)
+    assert not node.lets_go(first, 7)
+    assert node.lets_go(second, 7), "it may come back and go again"
+    kept = mine.leaving(Retire(APP, "a", 7, sealed=4, number=3))
+    assert node.hears(announced("a")), "which has sealed 5"
+    assert not node.lets_go(kept, 7)
+    assert node.lets_go(mine.leaving(Retire(APP, "a", 7, sealed=5, number=4)), 7)
+
+
+def test_good_byes_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "GONE_MAX", 2)
+    mine, node = Words(APP, "a", Keyed("a")), asking()
+    assert all(node.lets_go(mine.leaving(Retire(APP, "a", 7, number=number)), 7) for number in range(5))
+    assert len(node._gone) == 2
 
 
 def test_what_announcements_bring_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
