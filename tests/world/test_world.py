@@ -37,7 +37,7 @@ def test_all_faults(seed: int) -> None:
     assert sum(run.figures[kind] for kind in set(Faults.KINDS)) > 10
 
 
-@pytest.mark.parametrize("seed", [2, 8])
+@pytest.mark.parametrize("seed", [2, 3])
 def test_all_faults_while_agents_come_and_go(seed: int) -> None:
     run = passed(seed, 7, Options(seconds=25.0, comers=2))
     assert run.figures["join"] and run.figures["drain"] and run.figures["retired"] and run.figures["hand_over"]
