@@ -26,7 +26,7 @@ from elf.agents.language.query import columns_read
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters, Oddities
-from elf.agents.sources.files.inputs import Input, Inputs, find_inputs
+from elf.agents.sources.files.inputs import Input, Inputs, find_inputs, logs_of
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer
 from elf.agents.sources.json_lines import NO_OBJECTS, JsonLines
@@ -149,14 +149,16 @@ def _misfit(parser: Format, file: Input, ends: Counters, rejected: tuple[bytes, 
 def _gathered(plan: Plan, parser: Format, files: Sequence[Input]) -> Iterator[Gathered]:
     """Yield what the lines of each file are, as many at a time as are worth it."""
     lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
-    for file in files:
+    goes_on = parser.carrier is not None and parser.carrier.goes_on
+    for log in logs_of(files) if goes_on else ([file] for file in files):
         carrying = Carrying(parser.carrier)
-        for chunk in file.chunks(CHUNK_BYTES):
-            lines.add(file.name, chunk, carrying.before(chunk))
-            if lines.is_enough:
-                yield from lines.take()
+        for file in log:
+            for chunk in file.chunks(CHUNK_BYTES):
+                lines.add(file.name, chunk, carrying.before(chunk))
+                if lines.is_enough:
+                    yield from lines.take()
         if left := carrying.left():
-            lines.add(file.name, b"", left)
+            lines.add(log[-1].name, b"", left)
     yield from lines.take()
 
 

@@ -18,7 +18,6 @@ from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
-from elf.agents.sources.lines import clean
 from elf.agents.sources.raw_texts import stacked
 from elf.agents.worker.poison import keep_whatever, parse_whatever
 
@@ -78,10 +77,7 @@ class Gathering:
         `carried` is as for `Format.keep`.
         """
         lines = self._logs.setdefault(log, _Lines(len(self._ways)))
-        parts = (
-            keep_whatever(self._format, chunk, self._literals, self._redacted, carried) if chunk else [_as_is(carried)]
-        )
-        for part in parts:
+        for part in keep_whatever(self._format, chunk, self._literals, self._redacted, carried):
             lines.kept.append(part)
             lines.kept_bytes += part.memory_bytes
             self._kept_bytes += part.memory_bytes
@@ -113,12 +109,6 @@ class Gathering:
         lines.kept_bytes = 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):
             parsed.extend(parse_whatever(self._format, kept, columns, self._redacted))
-
-
-def _as_is(lines: Sequence[bytes]) -> Kept:
-    """Keep lines that nothing follows."""
-    cleaned = clean(b"".join(lines))
-    return Kept(cleaned.data, cleaned.ends, cleaned.huge, oddities=cleaned.oddities)
 
 
 class _Lines:

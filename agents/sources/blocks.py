@@ -118,11 +118,12 @@ def whole(lines: Kept, parts: Sequence[Parsed], wanted: Mapping[str, SqlType], r
         rejects.add(line, "line_too_long")
     events, oddities, mistyped = together(parts, wanted)
     counters = Counters(
-        read=lines.count + lines.filtered + lines.headers,
+        read=lines.read,
         parsed=events.height,
         rejected=rejects.count,
         filtered=lines.filtered,
         headers=lines.headers,
+        parts=lines.rests,
         ahead=rejects.ahead,
     )
     return Parsed(events, counters, rejects.sample(), lines.oddities + oddities, mistyped)

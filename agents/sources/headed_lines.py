@@ -21,7 +21,7 @@ from elf.agents.sources.kept import Kept, Section, joined
 from elf.agents.sources.layout_lines import LayoutLines
 from elf.agents.sources.layouts.layout import Field, Layout
 from elf.agents.sources.layouts.misfit import Misfit
-from elf.agents.sources.lines import Ends, Lines, clean
+from elf.agents.sources.lines import Ends, Lines, clean, line_ends
 from elf.agents.sources.prefilter import Prefilter
 
 #: Headers whose layouts are remembered; logs have one, or a few.
@@ -62,13 +62,31 @@ class HeadedLines:
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the rows that some job may want; see `elf.agents.sources.format.Format`."""
-        prefilter = Prefilter(literals, self._heading.escape)
-        lines = clean(chunk, prefilter.word)
-        header = self._header_of(carried)
-        numbers = self._heading.headers(lines.data, lines.ends, header)
+        # Values may hold newlines, and the pre-filter looks for none.
+        texts = [[max(word.split("\n"), key=len) for word in words] for words in literals]
+        prefilter = Prefilter(texts, self._heading.escape)
+        before, begun = self._heading.parted(carried)
+        header, whole = _clean_line(before), b"".join([*begun, chunk]) if begun else chunk
+        parts: list[Kept] = []
+        for begin, end in self._heading.pieces(whole):
+            header = self._keep(whole[begin:end], header, prefilter, not chunk or end < len(whole), parts)
+        return joined(parts)
+
+    def _keep(self, piece: bytes, header: bytes, prefilter: Prefilter, is_over: bool, parts: list[Kept]) -> bytes:
+        """Keep the rows of a piece, of which the first are below a header; return the header behind them."""
+        lines = clean(piece, prefilter.word)
+        laid = self._heading.laid_out(lines.data, lines.ends, header, is_over=is_over)
+        numbers, rest = laid.headers, 0
+        if laid.lasts is not None:
+            numbers = np.searchsorted(laid.lasts, numbers).tolist()
+            rest = laid.begun - len(laid.lasts)
+            end = int(lines.ends[laid.begun - 1]) + 1 if laid.begun else 0
+            lines = msgspec.structs.replace(lines, data=lines.data[:end], ends=lines.ends[laid.lasts], having=None)
         if not numbers:
-            return _below(header, prefilter.keep(lines))
-        parts = [Kept(b"", lines.ends[:0], lines.huge, oddities=lines.oddities, headers=len(numbers))]
+            parts.append(msgspec.structs.replace(_below(header, prefilter.keep(lines)), rests=rest))
+            return header
+        none = lines.ends[:0]
+        parts.append(Kept(b"", none, lines.huge, oddities=lines.oddities, headers=len(numbers), rests=rest))
         begin = 0
         for number in [*numbers, len(lines.ends)]:
             if number > begin:
@@ -77,7 +95,7 @@ class HeadedLines:
                 line = _line(lines, number)
                 header = line if self._heading.names_columns(line) else header
             begin = number + 1
-        return joined(parts)
+        return header
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
         """Parse rows into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
@@ -99,9 +117,14 @@ class HeadedLines:
     def names_in(self, sample: bytes) -> Sequence[str]:
         """Return the names of all columns that the headers in some lines name, each once."""
         lines = clean(sample)
-        headers = [_line(lines, number) for number in self._heading.headers(lines.data, lines.ends, b"")]
+        laid = self._heading.laid_out(lines.data, lines.ends, b"", is_over=True)
+        headers = [_line(lines, number) for number in laid.headers]
         readers = [reader for header in headers if isinstance(reader := self._reader(header), LayoutLines)]
         return list(dict.fromkeys(name for reader in readers for name in reader.columns))
+
+    def row(self, line: bytes, carried: Sequence[bytes]) -> bytes:
+        """Return a row, given its last line and what that needs."""
+        return b"".join([*self._heading.parted(carried)[1], line])
 
     def taken_apart(self, line: bytes, carried: Sequence[bytes] = ()) -> list[tuple[Field, int, int]]:
         """Return the columns of a row that fits, and where each value is; see `LayoutLines.taken_apart`."""
@@ -111,7 +134,8 @@ class HeadedLines:
     def misfit(self, line: bytes, carried: Sequence[bytes] = ()) -> Misfit | None:
         """Say where a row stops to fit its header; None if it does not, or is a header itself."""
         header = self._header_of(carried)
-        if self._heading.headers(line + b"\n", np.array([len(line)]), header):
+        data = line + b"\n"
+        if self._heading.laid_out(data, line_ends(data), header, is_over=True).headers:
             return None
         reader = self._reader(header)
         if isinstance(reader, LayoutLines):
@@ -130,9 +154,7 @@ class HeadedLines:
 
     def _header_of(self, carried: Sequence[bytes]) -> bytes:
         """Return the header that lines are read by, as it is once it is clean."""
-        lines = clean(carried[-1]) if carried else None
-        # One that is too long for a line names nothing.
-        return _line(lines, 0) if lines is not None and len(lines.ends) else b""
+        return _clean_line(self._heading.parted(carried)[0])
 
     def _reader(self, header: bytes) -> LayoutLines | str:
         """Return what reads the rows below a header, or why nothing does."""
@@ -148,6 +170,12 @@ class HeadedLines:
                 del self._readers[next(iter(self._readers))]
             self._readers[header] = reader
         return reader
+
+
+def _clean_line(line: bytes) -> bytes:
+    lines = clean(line)
+    # One that is too long for a line names nothing.
+    return _line(lines, 0) if len(lines.ends) else b""
 
 
 def _below(header: bytes, kept: Kept) -> Kept:

@@ -11,7 +11,7 @@ import numpy as np
 
 from elf.agents.language.instants import LATEST_MS
 from elf.agents.sources.counters import Oddities
-from elf.agents.sources.lines import Ends, cuts, line_ends, valid_utf8
+from elf.agents.sources.lines import Ends, cuts, valid_lines
 
 
 class Section(NamedTuple):
@@ -36,6 +36,7 @@ class Kept(msgspec.Struct, frozen=True):
         filtered: how many others no job can want.
         oddities: what was repaired in any of them.
         headers: how many others are headers.
+        rests: how many others are the rest of rows that have several lines.
         sections: of formats with headers: which of the lines are below which; all of them are in one.
         is_utf8: the lines are known to be valid UTF-8.
         latest_ms: lines with a later event time are rejected.
@@ -47,6 +48,7 @@ class Kept(msgspec.Struct, frozen=True):
     filtered: int = 0
     oddities: Oddities = Oddities()
     headers: int = 0
+    rests: int = 0
     sections: tuple[Section, ...] = ()
     is_utf8: bool = False
     latest_ms: int = LATEST_MS
@@ -61,6 +63,11 @@ class Kept(msgspec.Struct, frozen=True):
     def count(self) -> int:
         """How many lines are to be parsed."""
         return len(self.ends) + len(self.huge)
+
+    @property
+    def read(self) -> int:
+        """How many lines were read."""
+        return self.count + self.filtered + self.headers + self.rests
 
     @property
     def memory_bytes(self) -> int:
@@ -88,11 +95,11 @@ class Kept(msgspec.Struct, frozen=True):
 
     def repaired(self) -> Kept:
         """Return the same lines in valid UTF-8; what was none is counted."""
-        data, bad_encoding = (self.data, 0) if self.is_utf8 else valid_utf8(self.data)
+        data, ends, bad_encoding = (self.data, self.ends, 0) if self.is_utf8 else valid_lines(self.data, self.ends)
         if not bad_encoding:
             return self
         odd = self.oddities + Oddities(bad_encoding=bad_encoding)
-        return Kept(data, line_ends(data), self.huge, self.filtered, odd, is_utf8=True, latest_ms=self.latest_ms)
+        return Kept(data, ends, self.huge, self.filtered, odd, is_utf8=True, latest_ms=self.latest_ms)
 
     def halves(self) -> tuple[Kept, Kept]:
         """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
@@ -109,6 +116,7 @@ class Kept(msgspec.Struct, frozen=True):
                 self.filtered,
                 self.oddities,
                 self.headers,
+                self.rests,
                 first,
                 latest_ms=self.latest_ms,
             ),
@@ -128,6 +136,7 @@ def joined(parts: Sequence[Kept]) -> Kept:
         filtered=sum(part.filtered for part in parts),
         oddities=sum((part.oddities for part in parts), Oddities()),
         headers=sum(part.headers for part in parts),
+        rests=sum(part.rests for part in parts),
         sections=_merged(section for part in parts for section in part.sections or (Section(b"", len(part.ends)),))
         if any(part.sections for part in parts)
         else (),

@@ -24,7 +24,7 @@ from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import Field, Layout
 from elf.agents.sources.layouts.line import read_line
 from elf.agents.sources.layouts.misfit import Misfit, reason
-from elf.agents.sources.lines import Ends, clean, line_ends, valid_utf8
+from elf.agents.sources.lines import Ends, clean, valid_lines
 from elf.agents.sources.prefilter import Prefilter
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.times.zones import UTC, to_utc, with_years
@@ -136,8 +136,7 @@ class LayoutLines:
         """Make events of some lines, and return which they are; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
-            block, bad_encoding = valid_utf8(block)
-            ends = line_ends(block) if bad_encoding else ends
+            block, ends, bad_encoding = valid_lines(block, ends)
         read = self._reader.read(block, ends, wanted)
         ms, ambiguous = self._utc(read)
         found = Found(block, 0, ends, read.misfits, ms, timely(ms, rejects), read.columns, read.mistyped)

@@ -165,6 +165,19 @@ def valid_utf8(data: bytes) -> tuple[bytes, int]:
     return repaired, sum(before != after for before, after in pairs)
 
 
+def valid_lines(data: bytes, ends: Ends) -> tuple[bytes, Ends, int]:
+    """Replace invalid UTF-8 by U+FFFD in lines, or in rows that have newlines in them.
+
+    Returns:
+        The text, where the lines end in it, and how many lines had some.
+    """
+    repaired, count = valid_utf8(data)
+    if not count:
+        return data, ends, 0
+    places = line_ends(repaired)
+    return repaired, places if len(places) == len(ends) else places[np.searchsorted(line_ends(data), ends)], count
+
+
 def _is_utf8(data: bytes) -> bool:
     if data.isascii():
         return True

@@ -15,7 +15,7 @@ import polars as pl
 
 from elf.agents.sources.counters import Oddities
 from elf.agents.sources.kept import Kept
-from elf.agents.sources.lines import Ends, Lines, clean, line_ends, rows, valid_utf8
+from elf.agents.sources.lines import Ends, Lines, clean, rows, valid_lines
 
 _BACKSLASHES_MAX = 4_096
 #: Texts of so many characters are looked for before lines are taken apart. Shorter ones may be all over the lines.
@@ -93,8 +93,8 @@ def _texts(data: bytes, ends: Ends) -> tuple[pl.Series, int]:
     try:
         return rows(data, np.append(0, ends + 1), pl.Binary()).cast(pl.String), 0
     except pl.exceptions.ComputeError:
-        data, bad_encoding = valid_utf8(data)
-        return rows(data, np.append(0, line_ends(data) + 1)), bad_encoding
+        data, ends, bad_encoding = valid_lines(data, ends)
+        return rows(data, np.append(0, ends + 1)), bad_encoding
 
 
 def _chosen(data: bytes, ends: Ends, numbers: Ends) -> pl.Series:

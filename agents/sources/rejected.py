@@ -22,7 +22,7 @@ class RejectedLines:
             return
         with self._path.open("ab") as file:
             for line, reason in rejects:
-                file.write(reason.encode() + b"\t" + line.rstrip(b"\r\n") + b"\n")
+                file.write(reason.encode() + b"\t" + line.rstrip(b"\r\n").replace(b"\n", b"\\n") + b"\n")
             size = file.tell()
         if size > REJECTED_BYTES_MAX:
             self._path.replace(self._path.with_name(self._path.name + ".1"))

@@ -85,7 +85,8 @@ class WrappedLines:
         whole = b"".join([*carried, chunk]) if carried else chunk
         if self._direct is not None and not self.wrapper.has_parts(whole):
             return self._direct.keep(whole, literals)
-        begun = self.wrapper.carrier.behind((), whole, 0) if self.wrapper.carrier is not None else ()
+        carrier = self.wrapper.carrier if chunk else None  # or those that have begun are all that comes
+        begun = carrier.behind((), whole, 0) if carrier is not None else ()
         pieces, at = [], 0
         for each in begun:
             pieces.append(whole[at : each.at])

@@ -68,7 +68,7 @@ def keep_whatever(
             yield from keep_whatever(format, half, literals, redacted, halves.before(half))
         return
     log.error("a line cannot be pre-filtered and is kept: %s: %s", type(failure).__name__, redacted(str(failure)))
-    yield Kept.whole(chunk)
+    yield Kept.whole(chunk or b"".join(carried))
 
 
 def parse_whatever(
@@ -94,10 +94,11 @@ def parse_whatever(
     schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items() if name != "ts"}}
     text = (lines.data + b"".join(lines.huge))[:REJECT_BYTES_MAX]
     counters = Counters(
-        read=lines.count + lines.filtered + lines.headers,
+        read=lines.read,
         rejected=lines.count,
         filtered=lines.filtered,
         headers=lines.headers,
+        parts=lines.rests,
     )
     yield Parsed(pl.DataFrame(schema=schema), counters, ((text, reason),) * lines.count, lines.oddities)
 

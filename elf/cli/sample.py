@@ -71,13 +71,15 @@ class _Line(NamedTuple):
 def _lines(format: Format, file: Input) -> list[_Line]:
     from elf.agents.sources.carried import Carrying
     from elf.agents.sources.format import parse_chunk
+    from elf.agents.sources.headed_lines import HeadedLines
 
     found, carrying = list[_Line](), Carrying(format.carrier)
     for number, line in enumerate((line for line in file.front().split(b"\n") if line.strip()), 1):
         carried = carrying.before(line + b"\n")
         ends = parse_chunk(format, line, {}, carried=carried).counters
         if ends.read > ends.headers:
-            found.append(_Line(number, line.rstrip(b"\r"), carried, ends.parsed == 1))
+            row = format.row(line, carried) if isinstance(format, HeadedLines) else line
+            found.append(_Line(number, row.rstrip(b"\r"), carried, ends.parsed == 1 and not ends.rejected))
     return found
 
 

@@ -304,3 +304,24 @@ def test_paths_lead_into_texts_that_are_objects(tmp_path: Path) -> None:
     outcome = evaluate(job(query), [str(tmp_path / "e.json")], "json", time="time", unwrap="log")
     assert outcome.frame.rows() == [(200, 3), (201, 2)]
     assert outcome.counters.parsed == 6
+
+
+def test_a_line_that_was_cut_may_lie_in_two_files_of_its_log(tmp_path: Path) -> None:
+    """The files of a log are read oldest first, whatever their names, so that no half of a line is a line."""
+    around = "2026-11-26T09:00:00Z stdout"
+    (tmp_path / "0.log.20261126-090000").write_text(f'{around} P 192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /a\n')
+    (tmp_path / "0.log").write_text(f'{around} F b HTTP/1.1" 200 7\n')
+    os.utime(tmp_path / "0.log.20261126-090000", (1, 1))
+    query = job("SELECT path, count(*) AS n FROM log GROUP BY path")
+    outcome = evaluate(query, [str(tmp_path / "0.log*")], "cri+common")
+    assert outcome.frame.rows() == [("/ab", 1)]
+    assert outcome.counters.parts == 1 and outcome.counters.balanced
+
+
+@pytest.mark.parametrize("where", ["note = 'x\nts,note'", "note LIKE '%\nts%'", "note LIKE 'x%'"])
+def test_a_filter_may_ask_for_a_text_of_several_lines(tmp_path: Path, where: str) -> None:
+    log = tmp_path / "a.csv"
+    rows = 'ts,note\n2026-11-26T09:00:00Z,"x\nts,note"\n2026-11-26T09:00:00Z,ts\n2026-11-26T09:00:00Z,"y\xff\n"\n'
+    log.write_bytes(rows.encode("latin-1"))
+    outcome = evaluate(job(f"SELECT count(*) AS n FROM log WHERE {where}"), [str(log)], "csv")
+    assert outcome.frame.rows() == [(1,)] and outcome.counters.balanced and outcome.counters.read == 6

@@ -7,9 +7,9 @@ sees and flags) and its rest is skipped, so memory stays bounded whatever the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from elf.agents.sources.carried import Carried, Carrier, lines_of
+from elf.agents.sources.carried import Carried, Carrier, lasting, lined_up, lines_of, taken_apart
 from elf.agents.sources.files.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
 from elf.agents.sources.files.rotation import (
     BEFORE_BYTES,
@@ -67,10 +67,14 @@ class Followed:
         self._limit = limit
         self._carrier = carrier
         #: Lines that those behind the offset need, and where they are said to be while nobody has read them.
-        self._carried: tuple[Carried, ...] | None = _restored(position, carrier) if position else ()
+        self._carried: tuple[Carried, ...] | None = _known(position, carrier) if position else ()
         self._carried_at = position.carried if position else None
+        #: What was stored of them.
+        self._stored = position.header if position and carrier is not None else ""
         #: Lines that those need that were handed out last.
         self.carried: tuple[bytes, ...] = ()
+        #: The files that its log was rotated to before, oldest first: what has begun there may end here.
+        self.older: Sequence[Followed] = ()
         #: Lines that waited for others when the file was truncated.
         self._left: tuple[bytes, ...] = ()
         #: Not opened yet since a former run read it.
@@ -111,16 +115,21 @@ class Followed:
     def _places_carried(self) -> tuple[int, ...] | None:
         if self._carrier is None or self._carried is None:
             return self._carried_at
-        return tuple(each.at for each in self._carried if each.at >= 0)
+        return tuple(each.at for each in self._carried)
 
     def _header(self) -> str:
-        """Return the header that lines behind the offset need; others that they need are read again."""
-        if self._carrier is None or self._carrier.is_owed or not self._carried:
-            return ""
-        line = self._carried[-1].line
+        """Return the lines that are to be stored of those that others need; the other ones are read again."""
+        if self._carrier is None or not self._carried:
+            return self._stored
+        own = self._carried if self._carrier.goes_on else lasting(self._carrier, self._carried)
+        lines = [each.line for each in own if each.at < 0 or not self._carrier.goes_on]
         # What is no UTF-8, or far too long to be stored, is read again, too.
-        is_storable = len(line) <= _HEADER_BYTES_MAX and line.decode(errors="ignore").encode() == line
-        return line.decode() if is_storable else ""
+        return b"".join(lines).decode() if _are_storable(lines) else ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether lines wait for others that may come in the file in which its log goes on."""
+        return self._carrier is not None and self._carrier.goes_on and bool(self._carried)
 
     @property
     def waiting(self) -> bool:
@@ -172,15 +181,19 @@ class Followed:
         """Read the lines that those behind the offset need. O(text before it), unless it is known where they are."""
         assert self._carrier is not None
         if self._carried_at is not None:
-            whole = (reader.read_at(at, min(LINE_BYTES_MAX + 1, self.offset - at)) for at in self._carried_at)
-            lines = (text[: text.find(b"\n") + 1] or text for text in whole)
-            return tuple(map(Carried, self._carried_at, lines))
+            stored = iter(self._stored.encode().splitlines(keepends=True))
+            lines = [next(stored, b"") if at < 0 else self._line_at(reader, at) for at in self._carried_at]
+            return tuple(each for each in map(Carried, self._carried_at, lines) if each.line)
         carried, at = tuple[Carried, ...](), 0
         while text := reader.read_at(at, min(_SCANNED_BYTES, self.offset - at)):
             end = text.rfind(b"\n") + 1
             carried = self._carrier.behind(carried, text[:end], at) if end else carried
             at += end or len(text)
         return carried
+
+    def _line_at(self, reader: Reader, at: int) -> bytes:
+        text = reader.read_at(at, min(LINE_BYTES_MAX + 1, self.offset - at))
+        return text[: text.find(b"\n") + 1] or text
 
     def _take(self, reader: Reader) -> None:
         self.reader = reader
@@ -199,7 +212,7 @@ class Followed:
 
     def inherit(self, position: Position) -> None:
         """Go on, at the front, below the header that there was before the file was truncated."""
-        self._carried = tuple(each._replace(at=-1) for each in _restored(position, self._carrier) or ())
+        self._carried = _restored(position.header, self._carrier) or ()
 
     def take_owed(self) -> bool:
         """Whether lines wait for others that will not come any more; `carried` are these then, once."""
@@ -207,15 +220,17 @@ class Followed:
             self.carried = self._left
             self._left = ()
             return True
-        if not self.done or not self._carried or self._carrier is None or not self._carrier.is_owed:
+        if not self.done or not self._carried or self._carrier is None or not self._carrier.waiting(self._carried):
             return False
         self.carried = lines_of(self._carried)
-        self._carried = ()
+        self._carried = lasting(self._carrier, self._carried)
         return True
 
     def leave_owed(self) -> None:
         """Leave lines that wait for others to who reads the copy in which these are."""
         self._left = ()
+        if self._carrier is not None:
+            self._carried = lasting(self._carrier, self._carried or ())
 
     def skip_to_end(self) -> None:
         """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
@@ -261,10 +276,13 @@ class Followed:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
-        # Whoever writes the file may not know that it was truncated, and writes no other header.
-        keeps = self._carrier is not None and not self._carrier.is_owed
-        self._left = () if keeps else lines_of(self._carried or ())
-        self._carried = tuple(each._replace(at=-1) for each in self._carried or ()) if keeps else ()
+        if self._carrier is not None:
+            # Whoever writes the file may not know of it: writes no other header, and ends what has begun.
+            carried = self._carried or _restored(self._stored, self._carrier) or ()
+            goes_on = self._carrier.goes_on and not lost and _are_storable(lines_of(carried))
+            kept = carried if goes_on else lasting(self._carrier, carried)
+            self._left = lines_of(carried) if len(kept) < len(carried) else ()
+            self._carried = tuple(each._replace(at=place - len(kept)) for place, each in enumerate(kept))
         self.in_line = False
         self.head = (digest(b""), 0)
         self._before = b""
@@ -305,10 +323,7 @@ class Followed:
             at = self.offset
             self._advance(reader, text, used)
             if lines:
-                if self._carrier is not None:
-                    before = self._carried or ()
-                    self.carried = lines_of(before)
-                    self._carried = self._carrier.behind(before, lines, at)
+                self._carry(lines, at)
                 self._unchanged = None
                 return lines
             if not used:
@@ -319,6 +334,17 @@ class Followed:
                 if limit is None or limit >= status.st_size:
                     self._unchanged = state
                 return b""
+
+    def _carry(self, lines: bytes, at: int) -> None:
+        """Note what lines need that are handed out, and what those behind them will."""
+        if self._carrier is None:
+            return
+        files = [file for file in self.older if not file.done and file.is_waiting]
+        before = lined_up([*(file._carried or () for file in files), self._carried or ()])
+        self.carried = lines_of(before)
+        behind = self._carrier.behind(before, lines, at)
+        for file, own in zip((*files, self), taken_apart(behind, len(files) + 1), strict=True):
+            file._carried = own
 
     def _text(self, reader: Reader, count: int, limit: int | None) -> bytes:
         """Read from the offset on, then check that what lies before it is unchanged."""
@@ -378,9 +404,20 @@ class Followed:
         self.head = digest(head), len(head)
 
 
-def _restored(position: Position, carrier: Carrier | None) -> tuple[Carried, ...] | None:
+def _restored(stored: str, carrier: Carrier | None) -> tuple[Carried, ...] | None:
     """Return the header that a former run knew; None if it is to be read from the file."""
-    line = position.header.encode()
-    if carrier is None or carrier.is_owed or not line or not carrier.behind((), line, 0):
+    line = stored.encode()
+    if carrier is None or carrier.goes_on or not line or not carrier.behind((), line, 0):
         return None  # of another format, if there is one
-    return (Carried(position.carried[-1] if position.carried else -1, line),)
+    return (Carried(-1, line),)
+
+
+def _known(position: Position, carrier: Carrier | None) -> tuple[Carried, ...] | None:
+    """Return what lines need if that is a header alone; None if it is to be read from the file."""
+    header, places = _restored(position.header, carrier), position.carried or ()
+    return None if header is None or len(places) > 1 else (header[0]._replace(at=places[0] if places else -1),)
+
+
+def _are_storable(lines: Sequence[bytes]) -> bool:
+    text = b"".join(lines)
+    return len(text) <= _HEADER_BYTES_MAX and text.decode(errors="ignore").encode() == text

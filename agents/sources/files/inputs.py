@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from elf.agents.errors import DamagedError, JobError
 from elf.agents.sources.files.compression import UnsupportedError
 from elf.agents.sources.files.families import matched_files
-from elf.agents.sources.files.readers import STANDARD_INPUT, Reader, key_of, open_input, open_stream
+from elf.agents.sources.files.readers import STANDARD_INPUT, Reader, key_of, look_at, open_input, open_stream
+from elf.agents.sources.files.rotation import live_of, oldest_first
 from elf.agents.sources.lines import LINE_BYTES_MAX
 
 #: Of the first lines of each, which may be looked at before, and again after, all of them are read.
@@ -131,6 +132,24 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     if not found:
         raise JobError("; ".join(f"{name}: {why}" for name, why in unreadable.items()))
     return Inputs(list(found.values()), unreadable)
+
+
+def logs_of(files: Sequence[Input]) -> list[list[Input]]:
+    """Put the files together that one log was rotated to, oldest first; of others each is a log, in their order."""
+    logs: dict[str, list[Input]] = {}
+    names = [file.name for file in files]
+    for file in files:
+        logs.setdefault(live_of(file.name, names) or file.name, []).append(file)
+    return [_by_age(own, live) if len(own) > 1 else own for live, own in logs.items()]
+
+
+def _by_age(files: Sequence[Input], live: str) -> list[Input]:
+    """Order the files of a log by age; one that is gone meanwhile is where it was."""
+    try:
+        seen = {look_at(file.name): file for file in files}
+    except OSError:
+        return list(files)
+    return [seen[each] for each in oldest_first(seen, live)]
 
 
 def _take(name: str, is_named: bool, found: dict[tuple[int, int], Input]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 
-from elf.agents.sources.carried import Carrier, lines_of
+from elf.agents.sources.carried import Carrier, lasting, lines_of
 from elf.agents.sources.files.families import matched_files
 from elf.agents.sources.files.readers import look_at, open_reader
 
@@ -54,7 +54,9 @@ def _last_lines(path: str, bytes_max: int, carrier: Carrier | None) -> bytes:
     if begin:
         text = text[text.find(b"\n") + 1 :]
     carried = carrier.behind((), front[: front.rfind(b"\n") + 1], 0) if carrier is not None else ()
-    return b"".join(lines_of(carried)) + text[: text.rfind(b"\n") + 1]
+    # What has begun at the front ends there.
+    header = lasting(carrier, carried) if carrier is not None else ()
+    return b"".join(lines_of(header)) + text[: text.rfind(b"\n") + 1]
 
 
 def _first_lines(path: str, bytes_max: int) -> bytes:

@@ -25,6 +25,9 @@ from elf.agents.sources.files.spool import Spool, Spools
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000
+#: A line that was written in parts may lie in so many files; its first one is held open until there are more, or until
+#: it was removed, with another one behind it.
+FILES_OF_A_LINE = 4
 #: Reads between two looks at the folders while there is always something to read.
 _READS_PER_LOOK = 16
 
@@ -188,12 +191,20 @@ class Tail:
         families = list(self._files.families.items())
         for step in range(len(families)):
             live, files = families[(self._turn + step) % len(families)]
-            for file in list(files):
+            for place, file in enumerate(list(files)):
+                file.older = files[:place]
                 data = self._read(file, live, bytes_max, final)
                 if data or file.take_owed():
                     self._turn = (self._turn + step + 1) % len(families)
                     return Chunk(data, file.path, file.position, live, file.carried)
         return None
+
+    def _goes_on(self, file: Followed, live: str) -> bool:
+        """Whether what has begun in a file may end in one that its log was rotated to since."""
+        files = self._files.families[live]
+        newer = files[files.index(file) + 1 :] if file in files else []
+        is_kept = len(newer) < 2 or (len(newer) < FILES_OF_A_LINE and os.path.exists(file.path))
+        return is_kept and any(not other.done for other in newer)
 
     def _read(self, file: Followed, live: str, bytes_max: int, final: bool) -> bytes:
         """Read one file; a truncation or an error is noted and the others go on."""
@@ -205,7 +216,9 @@ class Tail:
             data = file.read(bytes_max)
             if not data and (over or final):
                 data = file.read(bytes_max, half_line=True)
-                file.done = not data and file.rotated_ms is not None
+                # What has begun in it may end in the file in which the log goes on.
+                is_needed = file.is_waiting and not final and self._goes_on(file, live)
+                file.done = not data and file.rotated_ms is not None and not is_needed
         except TruncatedError:
             self._files.on_truncated(file, live)
             return b""

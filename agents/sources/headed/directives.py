@@ -16,6 +16,7 @@ import numpy as np
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carried
+from elf.agents.sources.headed.heading import LaidOut
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout, Token, checked
 from elf.agents.sources.lines import Ends
@@ -96,7 +97,7 @@ CLOUDFRONT = Dialect(
 class Directives:
     """The headers of a dialect; see `elf.agents.sources.headed.heading.Heading`."""
 
-    is_owed = False
+    goes_on = False
     escape: str | None = None  # values are as logged
 
     def __init__(self, dialect: Dialect) -> None:
@@ -114,12 +115,25 @@ class Directives:
         found = list(_FIELDS_LINE.finditer(text)) if may_have else []
         return (Carried(at + found[-1].start(), found[-1][0]),) if found else tuple(carried)
 
-    def headers(self, data: bytes, ends: Ends, current: bytes) -> list[int]:
-        """Return the numbers of the directives, which begin with a hash."""
+    def waiting(self, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Return none: each row is a line."""
+        return ()
+
+    def parted(self, carried: Sequence[bytes]) -> tuple[bytes, Sequence[bytes]]:
+        """Return the last directive, and no rows."""
+        return (carried[-1] if carried else b""), ()
+
+    def pieces(self, text: bytes) -> Sequence[tuple[int, int]]:
+        """Return a text as it is."""
+        return ((0, len(text)),)
+
+    def laid_out(self, data: bytes, ends: Ends, current: bytes, *, is_over: bool) -> LaidOut:
+        """Find the directives, which begin with a hash."""
         if b"#" not in data:
-            return []
+            return LaidOut([], None, len(ends))
         begins = np.append(0, ends[:-1] + 1)
-        return np.flatnonzero(np.frombuffer(data, np.uint8)[begins] == ord("#")).tolist()
+        found = np.flatnonzero(np.frombuffer(data, np.uint8)[begins] == ord("#")).tolist()
+        return LaidOut(found, None, len(ends))
 
     def names_columns(self, line: bytes) -> bool:
         """Whether a directive names the fields."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ import polars as pl
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carried
+from elf.agents.sources.headed.heading import LaidOut
+from elf.agents.sources.headed.records import Records, between_huge, ended, records
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout, Token, checked
-from elf.agents.sources.lines import PIECE_BYTES, Ends, cuts, line_ends, rows
+from elf.agents.sources.lines import PIECE_BYTES, Ends, clean, cuts, line_ends, rows
 from elf.agents.sources.times.notations import NOTATIONS, Notation, is_whole_time
 
 _BOM = b"\xef\xbb\xbf"
@@ -83,7 +85,7 @@ class Table:
         known: the columns and their kinds; None: each field is a column of texts.
     """
 
-    is_owed = False
+    goes_on = False
     #: A quote between quotes.
     escape: str | None = '""'
 
@@ -99,8 +101,8 @@ class Table:
             of_uri = dict.fromkeys(("path", "query"), SqlType.STRING)
             self.columns = {field.column: field.type for field in fields} | of_uri
         self.addresses = frozenset(field.column for field in fields if field.kind in _ADDRESSES)
-        #: The lines that were asked for last, the header above them, and what there is.
-        self._looked_at: tuple[bytes, bytes, list[tuple[int, int]]] = (b"", b"", [])
+        #: The lines that were asked for last, what else the answer depends on, and the answer.
+        self._looked_at: tuple[bytes, bytes, bool, LaidOut] | None = None
         # A name among other values, between quotes or not. Anchors make the search five times as slow.
         names = "|".join(map(re.escape, self._times))
         self._any_time = rf"(?:^|[,\t\"\x{{FEFF}}])(?:{names})(?:[,\t\r\n\"]|$)"
@@ -110,17 +112,57 @@ class Table:
         )
 
     def behind(self, carried: Sequence[Carried], text: bytes, at: int) -> tuple[Carried, ...]:
-        """Return the last header."""
-        found = self._found(text, self.clean(carried[-1].line) if carried else b"")
-        if not found:
-            return tuple(carried)
-        begin, end = found[-1]
-        return (Carried(at + begin, text[begin:end]),)
+        """Return the last header, and behind it the lines of a row that has begun and has no end yet."""
+        waiting = self.waiting(carried)
+        header = carried[: len(carried) - len(waiting)]
+        current = self.clean(header[0].line) if header else b""
+        whole = b"".join([*(each.line for each in waiting), text])
+        lengths = [len(each.line) for each in waiting]
+        places = dict(zip(accumulate(lengths, initial=0), (each.at for each in waiting), strict=False))
+        at -= sum(lengths)
+        waiting = ()
+        for begin, end in self.pieces(whole):
+            piece = whole[begin:end]
+            lines = clean(piece)
+            laid = self.laid_out(lines.data, lines.ends, current, is_over=end < len(whole))
+            if not laid.headers and laid.begun == len(lines.ends):
+                continue
+            bounds = [0, *(line_ends(piece if piece.endswith(b"\n") else piece + b"\n") + 1).tolist()]
+            numbers = [*laid.headers[-1:], *range(laid.begun, len(lines.ends))]
+            starts = [(begin + bounds[each], piece[bounds[each] : bounds[each + 1]]) for each in numbers]
+            found = [Carried(places.get(place, at + place), line) for place, line in starts]
+            if laid.headers:
+                header = (found.pop(0),)
+                current = self.clean(header[0].line)
+            waiting = found
+        return (*header, *waiting)
 
-    def headers(self, data: bytes, ends: Ends, current: bytes) -> list[int]:
-        """Return the numbers of the headers."""
-        begins = [begin for begin, _ in self._found(data, current)]
-        return np.searchsorted(ends, np.array(begins, np.int64)).tolist() if begins else []
+    def waiting(self, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Return the lines of a row that has begun."""
+        has_header = bool(carried) and self._is_header(carried[0].line, b"")
+        return carried[has_header:]
+
+    def parted(self, carried: Sequence[bytes]) -> tuple[bytes, Sequence[bytes]]:
+        """Return the header of what is carried, empty if there is none, and the lines of a row that has begun."""
+        has_header = bool(carried) and self._is_header(carried[0], b"")
+        return (carried[0] if has_header else b""), carried[has_header:]
+
+    def pieces(self, text: bytes) -> Sequence[tuple[int, int]]:
+        """Return where the pieces of a text begin and end that no row goes beyond."""
+        return between_huge(text)
+
+    def laid_out(self, data: bytes, ends: Ends, current: bytes, *, is_over: bool) -> LaidOut:
+        """Tell rows from headers; see `elf.agents.sources.headed.heading.Heading`.
+
+        The same lines are asked for twice, by who reads a file and by who reads them.
+        """
+        looked_at = self._looked_at
+        self._looked_at = None
+        if looked_at is not None and looked_at[0] is data and looked_at[1:3] == (current, is_over):
+            return looked_at[3]
+        found = self._look_at(data, ends, current, is_over)
+        self._looked_at = (data, current, is_over, found)
+        return found
 
     def names_columns(self, line: bytes) -> bool:
         """Whether a header names the columns, as all do."""
@@ -182,51 +224,57 @@ class Table:
         data = text.removeprefix("[").removesuffix("]").encode()
         return any(is_whole_time(notation, data) is not None for notation in self._notations)
 
-    def _found(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
-        """Return where the headers in some lines begin and end.
+    def _look_at(self, data: bytes, ends: Ends, current: bytes, is_over: bool) -> LaidOut:
+        headers, lasts, first = list[int](), list[Ends](), 0
+        own = _records_from(first, data, ends, current, is_over)
+        for number in self._lines_with_time(data, ends):
+            record = int(np.searchsorted(own.lasts, number))
+            # Within a row that goes on, a line is none, whatever it looks like.
+            if record == len(own.lasts) or own.lasts[record] != number:
+                continue
+            if number != (own.lasts[record - 1] + 1 if record else first):
+                continue
+            line = data[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])]
+            if not self._is_header(line, current):
+                continue
+            headers.append(number)
+            before, current = current, line
+            if not before or _separator(before) != _separator(current):
+                lasts.append(own.lasts[: record + 1])
+                first = number + 1
+                own = _records_from(first, data, ends, current, is_over)
+        lasts.append(own.lasts)
+        every = np.concatenate(lasts) if len(lasts) > 1 else own.lasts
+        return LaidOut(headers, None if len(every) == len(ends) else every, own.begun)
 
-        The same lines are asked for twice, by who reads a file and by who reads them.
-        """
-        if self._looked_at[0] is text and self._looked_at[1] == current:
-            found = self._looked_at[2]
-            self._looked_at = (b"", b"", [])
-            return found
-        found = self._look_for(text, current)
-        self._looked_at = (text, current, found)
-        return found
-
-    def _look_for(self, text: bytes, current: bytes) -> list[tuple[int, int]]:
-        found = list[tuple[int, int]]()
-        for begin, end in self._lines_with_time(text):
-            line = text[begin:end]
-            if self._is_header(line, current):
-                found.append((begin, end))
-                current = self.clean(line)
-        return found
-
-    def _lines_with_time(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where the lines begin and end that have a name of the time as a value.
+    def _lines_with_time(self, data: bytes, ends: Ends) -> Iterator[int]:
+        """Yield the numbers of the lines that have a name of the time as a value.
 
         Nearly always none has, which is found out of large pieces at 2 GB/s; only in pieces that have, lines are looked
         at one by one.
         """
-        # Of few lines this takes less time than columns do. It finds more: a NUL may stand within a name.
-        if len(text) <= _FEW_BYTES and b"\0" not in text and not self._perhaps.search(text):
+        # Of few lines this takes less time than columns do.
+        if not len(ends) or (len(data) <= _FEW_BYTES and not self._perhaps.search(data)):
             return
-        text = text if text.endswith(b"\n") else text + b"\n"
-        ends = line_ends(text)
         firsts = cuts(ends, PIECE_BYTES)
         begins = np.append(0, ends + 1)
-        has_time = np.ones(len(firsts) - 1, np.bool_)
-        if b"\0" not in text:
-            has_time = _texts(text, begins[firsts]).str.contains(self._behind_others).to_numpy()
+        has_time = _texts(data, begins[firsts]).str.contains(self._behind_others).to_numpy()
         for piece, (first, until) in enumerate(pairwise(firsts.tolist())):
-            if has_time[piece] or self._perhaps.match(text, int(begins[first])):
+            if has_time[piece] or self._perhaps.match(data, int(begins[first])):
                 own = begins[first : until + 1]
-                lines = _texts(text[own[0] : own[-1]], own - own[0]).str.replace_all("\0", "", literal=True)
+                lines = _texts(data[own[0] : own[-1]], own - own[0])
                 are_likely = lines.str.contains(self._any_time) & ~lines.str.contains(_HAS_NUMBER)
-                for number in np.flatnonzero(are_likely.to_numpy()).tolist():
-                    yield int(own[number]), int(own[number + 1])
+                yield from (np.flatnonzero(are_likely.to_numpy()) + first).tolist()
+
+
+def _records_from(first: int, data: bytes, ends: Ends, header: bytes, is_over: bool) -> Records:
+    """Find the records from a line on; without a header each line is one."""
+    begin = int(ends[first - 1]) + 1 if first else 0
+    if not header or first == len(ends):
+        return Records(np.arange(first, len(ends)), len(ends))
+    find = ended if is_over else records
+    found = find(data[begin:], ends[first:] - begin, _separator(header).encode())
+    return Records(found.lasts + first, found.begun + first)
 
 
 def _texts(data: bytes, bounds: Ends) -> pl.Series:

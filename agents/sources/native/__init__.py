@@ -196,6 +196,28 @@ class SweepKernels(Protocol):
         """Tell whether it is valid UTF-8."""
 
 
+class RecordKernels(Protocol):
+    """What finds the records of CSV; its twin is `elf.agents.sources.headed.records`."""
+
+    def records(
+        self, data: bytes, ends: Ends, separator: int, bytes_max: int, lines_max: int, lasts: Ends, /
+    ) -> tuple[int, int]:
+        """Find where records end, of which values between quotes may hold newlines.
+
+        Args:
+            data: clean lines.
+            ends: where they end.
+            separator: the byte between values.
+            bytes_max: the most that a record of several lines has.
+            lines_max: the most lines that one has.
+            lasts: is filled with the number of the line that each record ends with; room for all lines.
+
+        Returns:
+            How many records there are, and the line with which one begins that has no end yet; the number of lines if
+            none does.
+        """
+
+
 def built() -> Kernels | None:
     """Return the kernels in C, if there are any."""
     try:
@@ -217,3 +239,8 @@ def built_for_objects() -> ObjectKernels | None:
 def built_for_sweeps() -> SweepKernels | None:
     """Return the kernels in C for chunks, if there are any."""
     return cast(SweepKernels | None, built())
+
+
+def built_for_records() -> RecordKernels | None:
+    """Return the kernels in C for records of CSV, if there are any."""
+    return cast(RecordKernels | None, built())

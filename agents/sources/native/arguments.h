@@ -75,4 +75,7 @@ PyObject *py_object_codes(PyObject *self, PyObject *args);
 PyObject *py_sweep(PyObject *self, PyObject *args);
 PyObject *py_is_utf8(PyObject *self, PyObject *args);
 
+/* module_records.c */
+PyObject *py_records(PyObject *self, PyObject *args);
+
 #endif

@@ -103,6 +103,7 @@ static PyMethodDef methods[] = {
     {"object_codes", py_object_codes, METH_VARARGS, NULL},
     {"sweep", py_sweep, METH_VARARGS, NULL},
     {"is_utf8", py_is_utf8, METH_VARARGS, NULL},
+    {"records", py_records, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -36,7 +36,7 @@ class BegunParts:
         hides: texts of which one may stand in the mark, so that lines have it otherwise.
     """
 
-    is_owed = True
+    goes_on = True
 
     def __init__(
         self,
@@ -69,6 +69,10 @@ class BegunParts:
             cut = cut_places(lengths, [False] * len(lengths))
             begun += own[cut[-1] + 1 :] if cut else own
         return tuple(sorted(begun))
+
+    def waiting(self, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Return all of them."""
+        return carried
 
     def _unended(self, stream: bytes, text: bytes, at: int) -> tuple[list[Carried], list[int], bool]:
         """Return the lines of a stream behind the last end, the lengths of their texts, and whether there is an end."""

@@ -81,7 +81,7 @@ def _directives(format: str, fields: Sequence[str], separator: str, signature: S
 
 def _table(format: str, fields: Sequence[str], separator: str, time: str) -> Kind:
     def quoted(text: str) -> str:
-        is_needed = separator in text or '"' in text or format == "gcs"
+        is_needed = separator in text or '"' in text or "\n" in text or format == "gcs"
         return '"' + text.replace('"', '""') + '"' if is_needed else text
 
     def header(rng: random.Random) -> list[str]:
@@ -95,7 +95,10 @@ def _table(format: str, fields: Sequence[str], separator: str, time: str) -> Kin
             if format == "gcs"
             else _time(rng).replace(" ", "T") + "Z"
         )
-        extra = ('say "hi"', f"a{separator}b", "")
+        # Whoever is logged may send what looks like a header, or like a row.
+        lines = (separator.join((time, *fields)), separator.join((at, *("1" for _ in names[1:]))), "", '"', "#")
+        several = "\n".join(rng.choices(lines, k=3))
+        extra = ('say "hi"', f"a{separator}b", "", several, several)
         values = [
             at if name == time else rng.choice(extra) if name in ("note", "cs_user_agent") else _value(name, rng)
             for name in names

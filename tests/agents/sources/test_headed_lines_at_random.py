@@ -12,6 +12,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.intake.batches import Gathering
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
@@ -40,7 +41,6 @@ class Read:
     def take(self, format: Format, chunk: bytes, carried: tuple[bytes, ...]) -> None:
         parsed = parse_chunk(format, chunk, WANTED, carried=carried)
         assert parsed.counters.balanced
-        assert parsed.counters.read == chunk.count(b"\n")
         self.counters += parsed.counters
         # By name: a chunk has the texts of misfits beside their columns only where there are some.
         rows = parsed.events.rows(named=True)
@@ -57,6 +57,7 @@ def at_once(format: Format, *texts: bytes) -> Read:
     read = Read()
     for text in texts:
         read.take(format, text, ())
+    assert read.counters.read == sum(text.count(b"\n") for text in texts)
     return read
 
 
@@ -182,3 +183,37 @@ def test_a_tail_that_begins_in_the_middle_reads_the_header_of_the_front(kind: Ki
             read.take(format, chunk.data, chunk.carried)
         tail.close()
     assert read == expected
+
+
+@given(st.sampled_from([kind for kind in KINDS if kind.format == "csv"]), st.randoms(use_true_random=False))
+def test_torn_rows_are_the_same_in_any_chunks(kind: Kind, rng: random.Random) -> None:
+    format = make_format("csv")
+    lines = text_of(kind, rng).splitlines(keepends=True)
+    for number in range(1, len(lines)):
+        if rng.random() < 0.2:
+            place = rng.randrange(len(lines[number]))
+            odd = rng.choice(
+                (b'"', b"\n", b'""', b"\xff", b"\0", b"\r", b"\xef\xbb\xbf", b'"\n', b"x" * (1 << 20), b"")
+            )
+            lines[number] = lines[number][:place] + odd + lines[number][place + rng.choice((0, 1, 9)) :]
+    lines = b"".join(lines).rstrip(b"\n").split(b"\n")
+    chunks, left = list[bytes](), [line + b"\n" for line in lines]
+    whole = b"".join(left)
+    while left:
+        count = rng.randint(1, len(left))
+        chunks.append(b"".join(left[:count]))
+        del left[:count]
+
+    def read(chunks: list[bytes]) -> tuple[Counters, Counter[Any]]:
+        carrying, gathering = Carrying(format.carrier), Gathering(format, [], [WANTED], 1 << 20)
+        for chunk in chunks:
+            gathering.add("a", chunk, carrying.before(chunk))
+        if waiting := carrying.left():
+            gathering.add("a", b"", waiting)
+        parts = [part for log in gathering.take() for part in log.ways[0]]
+        rows = [row for part in parts for row in part.events.select("ts", *WANTED).rows()]
+        return sum((part.counters for part in parts), Counters()), Counter(rows)
+
+    found = read([whole])
+    assert read(chunks) == found
+    assert found[0].balanced and found[0].read == len(lines)

@@ -16,7 +16,7 @@ from elf.agents.intake.batches import Gathering
 from elf.agents.language.types import SqlType
 from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
-from elf.agents.sources.files.tail import Tail
+from elf.agents.sources.files.tail import FILES_OF_A_LINE, Tail
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.lines import LINE_BYTES_MAX
 
@@ -96,6 +96,62 @@ def test_a_tail_gives_each_line_once_wherever_it_is_left(name: str, rng: random.
 
 
 @given(st.sampled_from(FORMATS), st.randoms(use_true_random=False))
+def test_a_line_is_whole_wherever_its_log_is_renamed_or_truncated(name: str, rng: random.Random) -> None:
+    """Parts may lie in two files, or more, and the agent may end in between."""
+    format = make_format(name)
+    text, expected = text_of(name, rng)
+    inner = make_format(name.partition("+")[2])
+    paths = {
+        path
+        for _, line in expected
+        for path in parse_chunk(inner, line.encode(), {"path": SqlType.STRING}).events["path"].to_list()
+    }
+    counters, seen = Counters(), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "a.log")
+        tail = Tail(str(log), rotate_wait_ms=rng.choice((0, 10_000)), carrier=format.carrier)
+
+        def read() -> None:
+            nonlocal counters
+            while chunk := tail.read(rng.choice((200, 1 << 16))):
+                gathering = Gathering(format, [], [WANTED], 1 << 20)
+                gathering.add(chunk.stream, chunk.data, chunk.carried)
+                for part in gathering.take()[0].ways[0]:
+                    counters += part.counters
+                    seen.update(row[1] for row in part.events.rows())
+
+        log.write_text("")
+        tail.look()
+        renamed = 0
+        for number, line in enumerate(text.splitlines(keepends=True)):
+            with log.open("ab") as file:
+                file.write(line)
+            if rng.random() < 0.6:
+                read()
+            if rng.random() < 0.4:
+                positions = tail.positions()
+                tail.close()
+                tail = Tail(str(log), rotate_wait_ms=rng.choice((0, 10_000)), carrier=format.carrier)
+                tail.restore(positions)
+                tail.look()
+            if rng.random() < 0.3:
+                if rng.random() < 0.7 and renamed < FILES_OF_A_LINE - 1:
+                    renamed += 1
+                    log.rename(Path(folder, f"a.log-{20261126 + number}"))
+                    log.write_text("")
+                    tail.look()
+                else:
+                    read()
+                    log.write_text("")
+                    read()  # or nobody could tell
+        for _ in range(3):
+            read()
+        tail.close()
+    assert set(seen) == paths and counters.balanced
+    assert counters.read == text.count(b"\n")
+
+
+@given(st.sampled_from(FORMATS), st.randoms(use_true_random=False))
 def test_damaged_lines_are_the_same_in_any_chunks(name: str, rng: random.Random) -> None:
     format = make_format(name)
     lines = text_of(name, rng)[0].splitlines(keepends=True)
@@ -132,7 +188,7 @@ def test_damaged_lines_are_the_same_in_any_chunks(name: str, rng: random.Random)
 
 @given(st.sampled_from(FORMATS), st.randoms(use_true_random=False))
 def test_what_waits_at_the_end_of_a_file_is_said(name: str, rng: random.Random) -> None:
-    """Rotated away, or read once: parts whose end never comes are rejected, of Docker they are a line."""
+    """Rotated away, and others behind it, too: parts whose end never comes are rejected, of Docker they are a line."""
     format = make_format(name)
     wrapper, _, kind = name.partition("+")
     lines = [written(wrapper, "stdout", inner_line(kind, 1, rng), True)]
@@ -145,20 +201,28 @@ def test_what_waits_at_the_end_of_a_file_is_said(name: str, rng: random.Random) 
         gathering = Gathering(format, [], [WANTED], 1 << 20)
         while chunk := tail.read(1 << 16):
             gathering.add(chunk.stream, chunk.data, chunk.carried)
-        positions = tail.positions()
+        positions, more = tail.positions(), 0
         log.rename(Path(folder, "a.log.1"))
-        log.write_text("")
-        if rng.random() < 0.5:
-            tail.close()
-            tail = Tail(str(log), rotate_wait_ms=0, carrier=format.carrier)
-            tail.restore(positions)
-        for _ in range(3):
-            while chunk := tail.read(1 << 16):
-                gathering.add(chunk.stream, chunk.data, chunk.carried)
+        for number in range(rng.choice((0, FILES_OF_A_LINE))):
+            if number:
+                log.rename(Path(folder, f"a.log-{20261126 + number}"))
+            log.write_text(lines[0])
+            if rng.random() < 0.5:
+                tail.close()
+                tail = Tail(str(log), rotate_wait_ms=0, carrier=format.carrier)
+                tail.restore(positions)
+            for _ in range(3):
+                while chunk := tail.read(1 << 16):
+                    gathering.add(chunk.stream, chunk.data, chunk.carried)
+            positions = tail.positions()
+            more += 1
+        tail.look()
+        while chunk := tail.read(1 << 16):
+            gathering.add(chunk.stream, chunk.data, chunk.carried)
         tail.close()
     parts = [part for log_parts in gathering.take() for part in log_parts.ways[0]]
     counters = sum((part.counters for part in parts), Counters())
-    assert counters.read == 3 and counters.balanced
+    assert counters.read == 3 + more and counters.balanced
     streams = [row[3] for part in parts for row in part.events.rows()]
     if wrapper == "docker":
         assert counters.parts == 1 and "stderr" in streams
@@ -185,7 +249,7 @@ def test_parts_are_joined_up_to_the_length_of_a_line(name: str) -> None:
 
 @given(st.sampled_from(FORMATS), st.booleans(), st.randoms(use_true_random=False))
 def test_what_waits_when_a_file_is_truncated_is_counted(name: str, is_copied: bool, rng: random.Random) -> None:
-    """Of a copy that others read on, parts go on there; without one, they are said."""
+    """They go on in a copy, if there is one, and then in what is written behind the truncation."""
     format = make_format(name)
     text, _ = text_of(name, rng)
     lines = text.splitlines(keepends=True)
@@ -206,7 +270,8 @@ def test_what_waits_when_a_file_is_truncated_is_counted(name: str, is_copied: bo
             with log.open("ab") as file:
                 file.write(b"".join(lines[cut:]))
             Path(folder, "a.log.1").write_bytes(log.read_bytes())
-        log.write_bytes(f"{written(name.partition('+')[0], 'stdout', 'x', True)}".encode())
+        ends = (written(name.partition("+")[0], stream, "x", True) for stream in ("stdout", "stderr"))
+        log.write_text("".join(ends))
         for _ in range(3):
             read()
         tail.close()
@@ -214,4 +279,4 @@ def test_what_waits_when_a_file_is_truncated_is_counted(name: str, is_copied: bo
     counters = sum((part.counters for part in parts), Counters())
     read_before = len(lines) if is_copied else cut
     # What was truncated without being read is no line, and told as a gap.
-    assert counters.balanced and counters.read == read_before + 1
+    assert counters.balanced and counters.read == read_before + 2
