@@ -132,6 +132,7 @@ class Agent:
             sources=tuple(sorted(self.config.sources)),
             since_ms=self._since_ms,
             release=self._release,
+            unread=self.sources.unread,
         )
 
     async def start(self) -> None:

@@ -111,6 +111,11 @@ class WorkerSide:
         self.auditor.memory.keep(tree, snapshot.through, snapshot.payload, self._now_ms())
         self.attachments.seal(tree, snapshot)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The sources of which nothing is read, for nobody knows yet what their lines are."""
+        return tuple(sorted(name for name, intake in self.intakes.items() if intake.pump.is_format_open))
+
     def open(self) -> None:
         """Open all sources, and read nothing yet.
 
@@ -149,7 +154,7 @@ class WorkerSide:
     async def begin(self, name: str, membership: Membership) -> None:
         """Take up the jobs of a source that is open, and begin to read it."""
         await self._enter(name, membership)
-        self.intakes[name].start()
+        self.intakes[name].start(lambda: membership.reintroduce(self.intakes))
         if self.keeper is not None:
             self.keeper.watch(name)
 

@@ -33,6 +33,7 @@ def stated(
     closed: bool,
     awaited: bool,
     overflows: Overflows = NONE,
+    is_unread: bool = False,
 ) -> Json:
     """Say how complete a result is.
 
@@ -45,9 +46,12 @@ def stated(
         closed: whether the window is.
         awaited: it is to be called partial: agents that it lacks may still bring their data.
         overflows: values that are not in it.
+        is_unread: of some agents that are missing, or waited for, no line is read, for nobody knows what they are.
     """
     gaps += label.damaged
-    causes = [cause for cause, lacks in (("lines", label.misread), ("types", label.mistyped)) if lacks]
+    causes = [
+        cause for cause, lacks in (("format", is_unread), ("lines", label.misread), ("types", label.mistyped)) if lacks
+    ]
     lacking = bool(label.missing or label.shed or label.void or gaps or causes or overflows.count)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness: Json = {

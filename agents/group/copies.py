@@ -104,6 +104,8 @@ class Copies:
         self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
         #: Told when a copy was taken from another agent.
         self.opened: Callable[[bytes], None] = lambda app: None
+        #: Tells of which agents of a source no line is read, for nobody knows what they are.
+        self.unread: Callable[[str], frozenset[str]] = lambda source: frozenset()
         self._desk = Desk(store.carry_out)
         self._copies: dict[bytes, Copy] = {}
         self._lives: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -245,6 +247,8 @@ class Copies:
     def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
         app = job.definition.app_id
         master = Master(self.compile(job.history), self._store, state)
+        source = job.definition.source
+        master.windows.unread = lambda: self.unread(source)
         self._learn(job)
         seats = self._seats_of(master.state)
         self._copies[app], self.apps[job.tree] = Copy(job, master), app

@@ -48,6 +48,7 @@ class RootGroups:
         self.pages = Pages(panes, controls, self.copies)
         self.leadership = Leadership(node, self.copies, controls, catalogue, others, now_ms)
         self.copies.opened = self.leadership.on_opened
+        self.copies.unread = catalogue.unread
         self.masters = Masters(node, self.copies, self.leadership, catalogue.name_of)
 
     def fetch(self, app: bytes, leader: Contact, term: int) -> None:

@@ -64,11 +64,14 @@ class Intake:
         self._broken = False
         #: Held by whoever steps the pump; `hold` keeps it.
         self._turns = asyncio.Lock()
+        self._on_format: Callable[[], None] = lambda: None
+        self._is_format_open = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to read."""
+    def start(self, on_format: Callable[[], None] = lambda: None) -> None:
+        """Begin to read; `on_format` is called when it becomes open what the lines are, and when that is known."""
+        self._on_format = on_format
         self._task = asyncio.create_task(self._run(), name=f"intake-{self.pump.source}")
 
     async def stop(self) -> None:
@@ -221,6 +224,7 @@ class Intake:
                     progressed, sealed = await self._in_thread(work)
                     self._give(sealed)
                 self._note_troubles(self.pump.troubles)
+                self._note_format()
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
                     log.error("source %s stands still, will try again: %s", self.pump.source, error)
@@ -271,6 +275,12 @@ class Intake:
         elif trouble is None and self.trouble is not None:
             log.info("source %s: mended, it goes on (was: %s)", self.pump.source, self.trouble)
         self.trouble = trouble
+
+    def _note_format(self) -> None:
+        """Let others know when it becomes open what the lines are, and when that is over."""
+        if self.pump.is_format_open != self._is_format_open:
+            self._is_format_open = self.pump.is_format_open
+            self._on_format()
 
     async def _save(self) -> None:
         """Make a checkpoint of all there is now; one that was held up goes first, and does not have all of it."""

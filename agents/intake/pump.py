@@ -88,6 +88,8 @@ class Pump:
         self._recognition = decoder if isinstance(decoder, Recognition) else None
         #: How lines become events; None until that is known, and nothing is read before.
         self.decoder = decoder if isinstance(decoder, Decoder) else None
+        #: There are lines, and nobody knows what they are.
+        self.is_format_open = False
         self.tail = tail
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
@@ -311,6 +313,7 @@ class Pump:
         assert self._recognition is not None
         before_ms = self.now_ms()
         self.decoder, trouble = self._recognition.look()
+        self.is_format_open = self.decoder is None and trouble is not None
         if self.decoder is None:
             self.tail.look()
             self.troubles = [*([] if trouble is None else [trouble]), *self.tail.troubles]

@@ -53,11 +53,13 @@ def completeness_of(
     names: Callable[[str], str],
     awaited: bool = False,
     overflows: Overflows = NONE,
+    *,
+    is_unread: bool = False,
 ) -> Json:
     """Render a label, and the number of gaps that touch the window, as the API has them; a lost pane is a gap.
 
     `awaited`: the job wants results of one side only, and this is one: agents that it lacks may still bring their data.
-    `overflows`: values that the result lacks.
+    `overflows`: values that the result lacks. `is_unread`: as for `stated`.
     """
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
     return stated(
@@ -69,6 +71,7 @@ def completeness_of(
         closed=closed,
         awaited=awaited and (closed or span is None),
         overflows=overflows,
+        is_unread=is_unread,
     )
 
 

@@ -33,6 +33,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         gaps: that touch the window.
         through_ms: how far the part has come; None before its first commit.
         names: agent id -> name, of those that are missing.
+        is_unread: of some of these, or of some that it waits for, no line is read, for nobody knows what they are.
         awaited: agents that it lacks may still bring their data, and the job wants such results to say so.
         converged: of a job that reads its last result, whether that is the same.
         overflows: values that are not in the rows, for they do not fit into their types.
@@ -46,6 +47,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
     through_ms: int | None
     names: Mapping[str, str]
+    is_unread: bool = False
     awaited: bool = False
     converged: bool | None = None
     overflows: Overflows = NONE
@@ -92,6 +94,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
                 lambda agent: names.get(agent, agent),
                 first.awaited,
                 Overflows.joined([each.overflows for each in shares]),
+                is_unread=any(each.is_unread for each in shares),
             ),
             converged=first.converged,
         )

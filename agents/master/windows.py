@@ -61,6 +61,8 @@ class Windows:
         self.state = state
         #: Held while an answer is made of the panes, and by who changes them.
         self.lock = threading.Lock()
+        #: Agents of which no line is read, for nobody knows what they are.
+        self.unread: Callable[[], frozenset[str]] = frozenset
         self._history = history
         self._chain = chain
         self._news = news
@@ -190,6 +192,10 @@ class Windows:
         bounds = None if span is None else (span.start_ms, span.end_ms)
         wanted = version in (None, plan.definition.version)
         rows, overflows = plan.ranked_and_told(paos, bounds, limit) if wanted else (None, NONE)
+        is_closed = span is not None and through_ms is not None and span.end_ms <= through_ms
+        # Whom a window lacks, or waits for.
+        wanted_of = label.missing if is_closed else (*label.missing, *self.state.rollup.roster)
+        is_unread = not self.unread().isdisjoint(wanted_of)
         return Share(
             plan=plan,
             edition=edition,
@@ -200,6 +206,7 @@ class Windows:
             gaps=gaps,
             through_ms=through_ms,
             names={agent: names(agent) for agent in label.missing},
+            is_unread=is_unread,
             awaited=awaited,
             converged=converged,
         )

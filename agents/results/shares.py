@@ -38,6 +38,8 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
     #: agent id -> name, of those that are missing.
     names: Mapping[str, str]
+    #: Of some of these, or of some that it waits for, no line is read, for nobody knows what they are.
+    is_unread: bool = False
     #: Empty, even of columns, where the first part counts the window by another version.
     columns: list[list[Any]]
     #: Of values that do not fit into their types.
@@ -55,6 +57,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             label=share.label,
             gaps=share.gaps,
             names=share.names,
+            is_unread=share.is_unread,
             columns=[] if share.rows is None else pack_rows(share.rows),
             overflows=share.overflows,
         )
@@ -70,6 +73,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             gaps=self.gaps,
             through_ms=self.through_ms,
             names=self.names,
+            is_unread=self.is_unread,
             overflows=self.overflows,
         )
 

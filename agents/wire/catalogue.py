@@ -291,6 +291,10 @@ class Catalogue:
         member = self._members.get(agent_id)
         return None if member is None or member.signed is None else member.signed.key
 
+    def unread(self, source: str) -> frozenset[str]:
+        """Return the ids of the agents that read nothing of a source, for nobody knows what its lines are."""
+        return frozenset(agent for agent, member in self._members.items() if source in member.unread)
+
     def name_of(self, agent_id: str) -> str:
         """Return an agent's name, or its id where the name was never heard."""
         member = self._members.get(agent_id)

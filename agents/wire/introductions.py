@@ -75,4 +75,6 @@ def fault(member: Member, version: int, known: Member | None, now_ms: int, doubt
 def _message(member: Member, version: int) -> bytes:
     """Return what is signed: all that an agent says of itself. Another release may say more, and sign that beside."""
     said = (member.agent_id, member.name, member.address, member.sources, member.since_ms, member.release)
-    return message_of(_PURPOSE, version.to_bytes(8, "big"), msgspec.msgpack.encode(said))
+    # Of most agents there is nothing of it to say, and older releases know no such word.
+    more = (member.unread,) if member.unread else ()
+    return message_of(_PURPOSE, version.to_bytes(8, "big"), msgspec.msgpack.encode((*said, *more)))

@@ -140,6 +140,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int = 0
     #: Which release of elf it runs; older ones did not say.
     release: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    #: Of its sources those of which it reads nothing, for nobody knows yet what their lines are.
+    unread: tuple[str, ...] = ()
     #: Its key, and its signature of all this; `introductions` says who is believed.
     signed: Credentials | None = None
 

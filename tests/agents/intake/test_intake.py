@@ -232,6 +232,22 @@ async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
         database.close()
 
 
+async def test_others_are_told_once_that_nobody_knows_what_lines_are_and_once_that_it_is_known(
+    tmp_path: pathlib.Path,
+) -> None:
+    database = Database(tmp_path / "state" / "state.db")
+    pump = make_pump(tmp_path, Checkpoints(database), logs="a.log")
+    intake = Intake(pump, PushLog(tmp_path / "spool" / "s.ndjson"), lambda _: None, lambda _: False)
+    told: list[bool] = []
+    intake.start(lambda: told.append(pump.is_format_open))
+    await intake.stop()
+    for is_open in (False, True, True, False, False):
+        pump.is_format_open = is_open
+        intake._note_format()
+    assert told == [True, False]
+    database.close()
+
+
 async def test_a_file_out_of_sight_is_told_once_and_so_is_its_return(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:

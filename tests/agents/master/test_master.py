@@ -63,6 +63,25 @@ def test_windows_say_of_how_many_lines_some_were_rejected_and_that_these_are_too
     ]
 
 
+def test_windows_that_lack_agents_which_read_nothing_say_that_nobody_knows_their_lines(store: Panes) -> None:
+    root = Root(store)
+    unread = frozenset({"w2"})
+    root.master.windows.unread = lambda: unread
+    root.commit(0, [(0, "a")])
+    root.commit(1, [(2_000, "a")], missing=("w2",))
+    root.commit(2, [(4_000, "a")], missing=("w1",))
+    # The last one is open: it waits for both.
+    said = [root.ask(Span(start_ms, start_ms + 2_000)) for start_ms in (0, 2_000, 4_000, 6_000)]
+    assert [(each["status"], each.get("causes")) for each in said] == [
+        ("final", None),
+        ("final_incomplete", ["format"]),
+        ("final_incomplete", None),
+        ("open", ["format"]),
+    ]
+    unread = frozenset()
+    assert "causes" not in root.ask(Span(2_000, 4_000))
+
+
 def test_values_that_do_not_fit_are_named_in_every_window_that_they_can_have_changed(store: Panes) -> None:
     root = Root(store)
     root.commit(0, [(0, "a")])

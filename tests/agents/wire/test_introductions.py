@@ -32,6 +32,7 @@ MEMBERS = st.builds(
     sources=st.lists(TEXTS, max_size=2).map(tuple),
     since_ms=st.integers(0, 2),
     release=TEXTS,
+    unread=st.sampled_from([(), ("a",), ("a", "b")]),
 )
 
 
