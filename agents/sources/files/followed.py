@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from elf.agents.sources.carried import Carried, Carrier, lasting, lined_up, lines_of, taken_apart
+from elf.agents.sources.carried import Carrier
+from elf.agents.sources.files.carried_lines import CarriedLines
 from elf.agents.sources.files.readers import Reader, key_of_open, open_plain, open_reader, renewed, text_bytes
 from elf.agents.sources.files.rotation import (
     BEFORE_BYTES,
@@ -24,10 +25,6 @@ from elf.agents.sources.lines import LINE_BYTES_MAX
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10
-#: Longer headers are not stored with positions.
-_HEADER_BYTES_MAX = 16 << 10
-#: Looked through at a time for lines that others need: more than any line has.
-_SCANNED_BYTES = 2 * LINE_BYTES_MAX
 
 
 class TruncatedError(Exception):
@@ -65,18 +62,12 @@ class Followed:
         self.done = position.done if position else False
         self.rotated_ms: int | None = None
         self._limit = limit
-        self._carrier = carrier
-        #: Lines that those behind the offset need, and where they are said to be while nobody has read them.
-        self._carried: tuple[Carried, ...] | None = _known(position, carrier) if position else ()
-        self._carried_at = position.carried if position else None
-        #: What was stored of them.
-        self._stored = position.header if position and carrier is not None else ""
-        #: Lines that those need that were handed out last.
+        #: Lines that those behind the offset need.
+        self.needed = CarriedLines(carrier, position)
+        #: Those that were needed by what was handed out last.
         self.carried: tuple[bytes, ...] = ()
-        #: The files that its log was rotated to before, oldest first: what has begun there may end here.
+        #: The files that its log was rotated to before, oldest first.
         self.older: Sequence[Followed] = ()
-        #: Lines that waited for others when the file was truncated.
-        self._left: tuple[bytes, ...] = ()
         #: Not opened yet since a former run read it.
         self._restored = position is not None
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
@@ -108,28 +99,9 @@ class Followed:
             before=self._before_digest if self._before is None else digest(self._before),
             in_line=self.in_line,
             done=self.done,
-            carried=self._places_carried(),
-            header=self._header(),
+            carried=self.needed.places,
+            header=self.needed.stored,
         )
-
-    def _places_carried(self) -> tuple[int, ...] | None:
-        if self._carrier is None or self._carried is None:
-            return self._carried_at
-        return tuple(each.at for each in self._carried)
-
-    def _header(self) -> str:
-        """Return the lines that are to be stored of those that others need; the other ones are read again."""
-        if self._carrier is None or not self._carried:
-            return self._stored
-        own = self._carried if self._carrier.goes_on else lasting(self._carrier, self._carried)
-        lines = [each.line for each in own if each.at < 0 or not self._carrier.goes_on]
-        # What is no UTF-8, or far too long to be stored, is read again, too.
-        return b"".join(lines).decode() if _are_storable(lines) else ""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether lines wait for others that may come in the file in which its log goes on."""
-        return self._carrier is not None and self._carrier.goes_on and bool(self._carried)
 
     @property
     def waiting(self) -> bool:
@@ -173,27 +145,8 @@ class Followed:
             count = min(BEFORE_BYTES, self.offset)
             self._before = reader.read_at(self.offset - count, count)
         self._restored = False
-        if self._carried is None and self._carrier is not None:
-            self._carried = self._read_carried(reader)
+        self.needed.read(reader, self.offset)
         return reader
-
-    def _read_carried(self, reader: Reader) -> tuple[Carried, ...]:
-        """Read the lines that those behind the offset need. O(text before it), unless it is known where they are."""
-        assert self._carrier is not None
-        if self._carried_at is not None:
-            stored = iter(self._stored.encode().splitlines(keepends=True))
-            lines = [next(stored, b"") if at < 0 else self._line_at(reader, at) for at in self._carried_at]
-            return tuple(each for each in map(Carried, self._carried_at, lines) if each.line)
-        carried, at = tuple[Carried, ...](), 0
-        while text := reader.read_at(at, min(_SCANNED_BYTES, self.offset - at)):
-            end = text.rfind(b"\n") + 1
-            carried = self._carrier.behind(carried, text[:end], at) if end else carried
-            at += end or len(text)
-        return carried
-
-    def _line_at(self, reader: Reader, at: int) -> bytes:
-        text = reader.read_at(at, min(LINE_BYTES_MAX + 1, self.offset - at))
-        return text[: text.find(b"\n") + 1] or text
 
     def _take(self, reader: Reader) -> None:
         self.reader = reader
@@ -210,27 +163,11 @@ class Followed:
         self._before = None
         self._unchanged = None
 
-    def inherit(self, position: Position) -> None:
-        """Go on, at the front, below the header that there was before the file was truncated."""
-        self._carried = _restored(position.header, self._carrier) or ()
-
     def take_owed(self) -> bool:
         """Whether lines wait for others that will not come any more; `carried` are these then, once."""
-        if self._left:
-            self.carried = self._left
-            self._left = ()
-            return True
-        if not self.done or not self._carried or self._carrier is None or not self._carrier.waiting(self._carried):
-            return False
-        self.carried = lines_of(self._carried)
-        self._carried = lasting(self._carrier, self._carried)
-        return True
-
-    def leave_owed(self) -> None:
-        """Leave lines that wait for others to who reads the copy in which these are."""
-        self._left = ()
-        if self._carrier is not None:
-            self._carried = lasting(self._carrier, self._carried or ())
+        owed = self.needed.take_owed(is_over=self.done)
+        self.carried = owed or self.carried
+        return bool(owed)
 
     def skip_to_end(self) -> None:
         """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
@@ -268,21 +205,14 @@ class Followed:
         count = min(BEFORE_BYTES, offset)
         self._before = reader.read_at(offset - count, count)
         self.offset = offset
-        self._carried_at = None
-        self._carried = None if self._carrier is None else self._read_carried(reader)
+        self.needed.read_anew(reader, offset)
         self.in_line = self._before[-1:] not in (b"", b"\n")
 
     def begin_anew(self) -> int:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
-        if self._carrier is not None:
-            # Whoever writes the file may not know of it: writes no other header, and ends what has begun.
-            carried = self._carried or _restored(self._stored, self._carrier) or ()
-            goes_on = self._carrier.goes_on and not lost and _are_storable(lines_of(carried))
-            kept = carried if goes_on else lasting(self._carrier, carried)
-            self._left = lines_of(carried) if len(kept) < len(carried) else ()
-            self._carried = tuple(each._replace(at=place - len(kept)) for place, each in enumerate(kept))
+        self.needed.truncated(is_whole=not lost)
         self.in_line = False
         self.head = (digest(b""), 0)
         self._before = b""
@@ -323,7 +253,8 @@ class Followed:
             at = self.offset
             self._advance(reader, text, used)
             if lines:
-                self._carry(lines, at)
+                older = [file.needed for file in self.older if not file.done]
+                self.carried = self.needed.carry(older, lines, at)
                 self._unchanged = None
                 return lines
             if not used:
@@ -334,17 +265,6 @@ class Followed:
                 if limit is None or limit >= status.st_size:
                     self._unchanged = state
                 return b""
-
-    def _carry(self, lines: bytes, at: int) -> None:
-        """Note what lines need that are handed out, and what those behind them will."""
-        if self._carrier is None:
-            return
-        files = [file for file in self.older if not file.done and file.is_waiting]
-        before = lined_up([*(file._carried or () for file in files), self._carried or ()])
-        self.carried = lines_of(before)
-        behind = self._carrier.behind(before, lines, at)
-        for file, own in zip((*files, self), taken_apart(behind, len(files) + 1), strict=True):
-            file._carried = own
 
     def _text(self, reader: Reader, count: int, limit: int | None) -> bytes:
         """Read from the offset on, then check that what lies before it is unchanged."""
@@ -402,22 +322,3 @@ class Followed:
         whole_front = front is not None and self.offset == len(self._before or b"")
         head = front[:HEAD_BYTES] if whole_front and front else reader.read_at(0, HEAD_BYTES)
         self.head = digest(head), len(head)
-
-
-def _restored(stored: str, carrier: Carrier | None) -> tuple[Carried, ...] | None:
-    """Return the header that a former run knew; None if it is to be read from the file."""
-    line = stored.encode()
-    if carrier is None or carrier.goes_on or not line or not carrier.behind((), line, 0):
-        return None  # of another format, if there is one
-    return (Carried(-1, line),)
-
-
-def _known(position: Position, carrier: Carrier | None) -> tuple[Carried, ...] | None:
-    """Return what lines need if that is a header alone; None if it is to be read from the file."""
-    header, places = _restored(position.header, carrier), position.carried or ()
-    return None if header is None or len(places) > 1 else (header[0]._replace(at=places[0] if places else -1),)
-
-
-def _are_storable(lines: Sequence[bytes]) -> bool:
-    text = b"".join(lines)
-    return len(text) <= _HEADER_BYTES_MAX and text.decode(errors="ignore").encode() == text

@@ -223,7 +223,7 @@ class KnownFiles:
                 continue
             if holds(seen, place):
                 lost = 0
-                file.leave_owed()
+                file.needed.leave()
                 copy = self._follow(seen, place)
             elif self._copies.get(seen.key, (None,))[0] is file or is_older_copy(seen, place):
                 copy = self._follow(seen, None)  # it ends before our place, so all of it was read
@@ -309,7 +309,7 @@ class KnownFiles:
                 return self._follow(seen, place)
         file = self._follow(seen, None)
         if seen.key in self._truncated:
-            file.inherit(self._truncated.pop(seen.key))
+            file.needed.inherit(self._truncated.pop(seen.key))
         if new and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
             if seen.path != live and not self._from_end:

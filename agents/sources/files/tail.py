@@ -217,7 +217,7 @@ class Tail:
             if not data and (over or final):
                 data = file.read(bytes_max, half_line=True)
                 # What has begun in it may end in the file in which the log goes on.
-                is_needed = file.is_waiting and not final and self._goes_on(file, live)
+                is_needed = file.needed.are_waiting and not final and self._goes_on(file, live)
                 file.done = not data and file.rotated_ms is not None and not is_needed
         except TruncatedError:
             self._files.on_truncated(file, live)
