@@ -120,7 +120,8 @@ class CarriedLines:
         Args:
             is_over: nothing comes behind them in this file, or where the log goes on.
         """
-        owed, self._left = self._left, ()
+        owed = self._left
+        self._left = ()
         if not owed and is_over and self._lines and self._carrier is not None and self._carrier.waiting(self._lines):
             owed = lines_of(self._lines)
             self._lines = lasting(self._carrier, self._lines)
