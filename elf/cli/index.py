@@ -42,6 +42,16 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "(exit 78).",
         ),
         Entry(
+            "drain",
+            "life_cycle",
+            "Take the agent out of service: it reads no more, hands on what is open, and ends; no window waits for it.",
+        ),
+        Entry(
+            "schema",
+            "agent",
+            "Print the JSON Schema of configuration or job files: editors complete TOML by it.",
+        ),
+        Entry(
             "doctor",
             "doctor",
             "Say what is wrong with an agent, why that matters, and the command that mends it. Changes nothing.",

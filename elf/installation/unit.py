@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -24,32 +25,11 @@ RUNNING = pathlib.Path("/run/systemd/system")
 _HIDDEN = ("/home", "/root", "/run/user")
 #: In the unit if the user was made for it, and is to go with it.
 _OWN_USER = "# The user was made for it: "
-_TEXT = """{mark}; yours to change.
-[Unit]
-Description=elf agent
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-[Service]
-User={user}
-{groups}ExecStartPre={elf} validate {config}
-ExecStart={elf} agent --config {config}
-Restart=always
-RestartSec=5
-TimeoutStopSec=60
-StateDirectory=elf
-StateDirectoryMode=0700
-RuntimeDirectory=elf
-RuntimeDirectoryMode=0750
-UMask=0077
-LimitNOFILE=65536
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-ProtectSystem=strict
-{writable}ProtectHome=yes
-[Install]
-WantedBy=multi-user.target
-"""
+#: The unit of the package `elf-agent`, and what of it is another installation's own.
+TEMPLATE = pathlib.Path(__file__).with_name(NAME)
+_PROGRAM, _SETTINGS = "/opt/elf/bin/elf", "/etc/elf/agent.toml"
+_USER, _GROUPS, _MANUAL = "User=elf\n", "SupplementaryGroups=adm\n", "Documentation=man:elf(1)\n"
+_STRICT = "ProtectSystem=strict\n"
 
 
 def text_of(user: str, groups: list[str], elf: str, config: pathlib.Path, data: pathlib.Path = STATE) -> str:
@@ -65,10 +45,17 @@ def text_of(user: str, groups: list[str], elf: str, config: pathlib.Path, data: 
     Raises:
         ConfigError: a path is one that systemd cannot be told.
     """
-    supplementary = f"SupplementaryGroups={' '.join(groups)}\n" if groups else ""
-    writable = "" if data == STATE else f"ReadWritePaths={_word(str(data))}\n"
-    words = {"elf": _word(elf), "config": _word(str(config)), "writable": writable}
-    return _TEXT.format(mark=MARK, user=user, groups=supplementary, **words)
+    own = {
+        _MANUAL: "",
+        _USER: f"User={user}\n",
+        _GROUPS: f"SupplementaryGroups={' '.join(groups)}\n" if groups else "",
+        _STRICT: _STRICT if data == STATE else f"{_STRICT}ReadWritePaths={_word(str(data))}\n",
+        _PROGRAM: _word(elf),
+        _SETTINGS: _word(str(config)),
+    }
+    pattern = "|".join(map(re.escape, own))
+    text = re.sub(pattern, lambda found: own[found[0]], TEMPLATE.read_text(encoding="utf-8"))
+    return f"{MARK}; yours to change.\n{text}"
 
 
 def program() -> str:

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-UNIT = pathlib.Path(__file__).parents[2] / "packaging" / "elf-agent.service"
+from elf.installation.unit import TEMPLATE as UNIT
+
 #: What systemd's own measure of what a service could do to the machine comes to; 10 is all.
 EXPOSURE_MAX = 2.0
 

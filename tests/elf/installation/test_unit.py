@@ -1,22 +1,30 @@
-"""The unit is the one of the documents, and no path breaks out of its line."""
+"""The unit is the one of the package, and no path breaks out of its line."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from elf.agents.errors import ConfigError
-from elf.installation.unit import text_of
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "OPERATIONS.md"
+from elf.installation.unit import TEMPLATE, text_of
 
 
-def test_it_is_the_one_of_the_documents() -> None:
-    blocks = re.findall(r"```ini\n# \S+\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    text = text_of("elf", ["adm"], "/opt/elf/bin/elf", Path("/etc/elf/agent.toml"))
-    assert text.partition("\n")[2] in blocks
+def test_it_is_the_one_of_the_package_but_for_what_is_its_own() -> None:
+    package = TEMPLATE.read_text().splitlines()
+    written = text_of("web", ["adm", "www"], "/srv/elf", Path("/srv/a.toml"), Path("/srv/data")).splitlines()
+    own = {
+        "User=web",
+        "SupplementaryGroups=adm www",
+        "ExecStartPre=/srv/elf validate /srv/a.toml",
+        "ExecStart=/srv/elf agent --config /srv/a.toml",
+        "ReadWritePaths=/srv/data",
+    }
+    assert set(written[1:]) - set(package) == own
+    assert len(written) == len(package) + 1, "the mark and the folder more, the manual less"
+    assert text_of("elf", ["adm"], "/opt/elf/bin/elf", Path("/etc/elf/agent.toml")).splitlines()[1:] == [
+        line for line in package if not line.startswith("Documentation=")
+    ]
 
 
 def test_paths_are_one_word() -> None:
