@@ -88,16 +88,16 @@ def without_those_that_began_late(patch: Patch) -> None:
 Remove = Callable[[Patch], None]
 #: The rules, a seed of the World that has shown each, and how long faults have to come.
 NEEDED: list[tuple[Remove, int, float]] = [
-    (without_retention, 1, 40.0),
-    (without_one_transaction, 1, 40.0),
-    (without_names, 1, 40.0),
-    (without_gaps, 2, 40.0),
-    (rollup.without_m2, 1, 40.0),
-    (rollup.without_m4_at_the_root, 4, 40.0),
+    (without_retention, 1, 20.0),
+    (without_one_transaction, 1, 20.0),
+    (without_names, 1, 20.0),
+    (without_gaps, 5, 20.0),
+    (rollup.without_m2, 1, 20.0),
+    (rollup.without_m4_at_the_root, 4, 20.0),
     (rollup.without_m5, 1, 20.0),
-    (rollup.without_m7, 2, 20.0),
-    (rollup.without_m8, 1, 40.0),
-    (group.without_a_majority, 4, 40.0),
+    (rollup.without_m7, 4, 40.0),
+    (rollup.without_m8, 4, 20.0),
+    (group.without_a_majority, 4, 20.0),
 ]
 #: Seeds that are tried where that one does not show it any more.
 SEEDS = range(1, 6)
