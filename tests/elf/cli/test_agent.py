@@ -25,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[AgentConfig]:
     """Catch the configuration an agent would run with."""
     configs: list[AgentConfig] = []
 
-    async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:
+    async def run(config: AgentConfig, ready: Callable[[str], None] | None = None, *_: object) -> None:
         configs.append(config)
         if ready is not None:
             ready("http://127.0.0.1:4260", "s3cret-0123")
@@ -143,7 +143,7 @@ def test_a_wrong_file_is_explained(started: list[AgentConfig], tmp_path: Path) -
 def test_what_keeps_an_agent_from_starting_is_a_setting(
     monkeypatch: pytest.MonkeyPatch, ready: bool, code: int
 ) -> None:
-    async def run_agent(config: AgentConfig, announce: Callable[[str], None]) -> None:
+    async def run_agent(config: AgentConfig, announce: Callable[[str], None], *_: object) -> None:
         if ready:
             announce("http://127.0.0.1:4260")
         raise PermissionError(13, "Permission denied", "/var/lib/elf")
