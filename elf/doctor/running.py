@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[re.Pattern[str], Check], ...] = (
 )
 _WHY = {
     Check.CERTIFICATE: "the two ends have no link, so this agent is missing from results",
-    Check.VERSION: "agents of wire versions that differ are two clusters, each with results of its own",
+    Check.VERSION: "agents without a version in common are two clusters, each with results of its own",
     Check.SECRET: "agents without the same secret do not hear each other: they are two clusters",
     Check.CLOCK: "windows close by the time of day: results come late, or lack what comes after they were closed",
     Check.DISK: "a full disk stops the agent: nothing is read, and no window ends here, until there is room again",

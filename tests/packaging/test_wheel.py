@@ -66,7 +66,7 @@ def test_a_wheel_has_one_package_and_nothing_else(wheel: pathlib.Path) -> None:
         assert packed.read(f"{info}/top_level.txt").split() == [b"elf"]
     assert not [name for name in names if "tests" in name.split("/") or pathlib.PurePath(name).name.startswith("test_")]
     kinds = {pathlib.PurePath(name).suffix for name in names if name.startswith("elf/")}
-    assert kinds <= {".py", ".so", ".css", ".typed"}
+    assert kinds <= {".py", ".so", ".css", ".service", ".typed"}
 
 
 def test_its_modules_are_those_of_the_checkout(wheel: pathlib.Path) -> None:
@@ -92,7 +92,7 @@ def test_a_wheel_without_kernels_is_for_any_machine(
 def test_a_kernel_that_is_required_and_cannot_be_built_is_an_error(builder: Builder, tmp_path: pathlib.Path) -> None:
     checkout = copy_checkout(tmp_path / "checkout")
     said = builder.refusal(checkout, tmp_path / "out", ELF_KERNELS="required", CC="false")
-    assert "failed" in said
+    assert "'false'" in said, "the compiler's failure is told"
     assert "ELF_KERNELS is 'no'; use optional" in builder.refusal(checkout, tmp_path / "out", ELF_KERNELS="no")
 
 

@@ -62,15 +62,27 @@ def _texts(data: npt.NDArray[np.uint8], ends: Ints, doubtful: npt.NDArray[np.boo
     """Cut bytes into texts; those of doubtful rows may be no UTF-8."""
     bounds = np.append(0, ends)
     whole = data.tobytes()
-    try:
-        whole.decode()
-    except UnicodeDecodeError:
+    if not _is_utf8(whole, data, bounds[:-1]):
         places = np.flatnonzero(doubtful)
         spans = zip(bounds[places].tolist(), bounds[places + 1].tolist(), strict=True)
         repaired = pl.Series([_repaired(whole[begin:end]) for begin, end in spans], dtype=pl.String)
         clean = np.where(np.repeat(doubtful, np.diff(bounds)), np.uint8(_SPACE), data)
         return _column(clean, bounds).scatter(places, repaired)
     return _column(data, bounds)
+
+
+def _is_utf8(whole: bytes, data: npt.NDArray[np.uint8], begins: Ints) -> bool:
+    """Tell whether each text is UTF-8: all of them together are, and none begins in the middle of a character.
+
+    A character whose bytes are the end of one text and the beginning of the next is in neither.
+    """
+    if np.any(data[begins[begins < len(data)]] & 0xC0 == 0x80):
+        return False
+    try:
+        whole.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _column(data: npt.NDArray[np.uint8], bounds: Ints) -> pl.Series:

@@ -28,6 +28,8 @@ def test_an_open_api_is_said(is_open: bool) -> None:
         node=SimpleNamespace(unheard=lambda: ["the clock of b ..."]),
         stores=SimpleNamespace(audit=SimpleNamespace(trouble="")),
         membership=SimpleNamespace(notes=list),
+        reconfiguration=SimpleNamespace(notes=list),
+        sources=SimpleNamespace(auditor=SimpleNamespace(notes=list)),
     )
     service: Any = SimpleNamespace(_agent=agent)
     notes = Service.notes(service)
@@ -44,7 +46,7 @@ def test_a_thousand_jobs_that_cannot_run_hide_no_other_reason() -> None:
         catalogue=SimpleNamespace(running=list, unusable=lambda name: jobs),
         attachments=SimpleNamespace(pending={"c/late": "waits for the disk"}),
     )
-    service: Any = SimpleNamespace(_agent=agent)
+    service: Any = SimpleNamespace(_agent=agent, departure=SimpleNamespace(is_under_way=False))
     is_ready, reasons = Service.ready(service)
     assert not is_ready and len(reasons) < 50
     assert {"no agent answers", "clock", "source ev: the disk is full", "job c/late: waits for the disk"} <= {*reasons}

@@ -32,6 +32,13 @@ def test_broken_escapes_are_null() -> None:
     assert decode(pl.Series(texts)).to_list() == [None] * len(texts)
 
 
+def test_a_character_of_two_texts_is_in_neither() -> None:
+    """All texts together are UTF-8, and none of these is."""
+    assert decode(pl.Series(["a%dc", "%85b", "%e2", "%82", "%ac"])).to_list() == [
+        "a\ufffd", "\ufffdb", "\ufffd", "\ufffd", "\ufffd",
+    ]  # fmt: skip
+
+
 def test_bytes_that_are_no_utf8_are_replaced() -> None:
     texts = ["%E4", "a=%E4%20b", "%E4%B8", "%ED%A0%80", "%F0%9F%98", "%C3%A9%C3", "%ff%FE"]
     assert decode(pl.Series(texts)).to_list() == [

@@ -19,8 +19,8 @@ from elf.doctor.finding import Check, Finding
 from elf.doctor.running import look_at_answers
 from elf.overlay.dht import auth
 from elf.overlay.errors import UnsupportedVersionError
-from elf.overlay.links import certificates, handshake
-from elf.overlay.links.handshake import Greeting
+from elf.overlay.links import certificates
+from elf.overlay.links.offer import Offer, agreed
 from tests.ports import free_port
 from tests.system.cluster import AgentProcess, running, wait_until
 
@@ -206,11 +206,8 @@ def test_a_wrong_secret_in_all_its_words(why: str) -> None:
 
 
 def test_another_version() -> None:
-    import msgspec
-
-    greeting = Greeting(99, b"n" * 16, False, b"")
     with pytest.raises(UnsupportedVersionError) as caught:
-        handshake._read(msgspec.msgpack.encode(greeting))
+        agreed(Offer(3, 3, (), "0.1.0"), Offer(99, 99, (), "9.0"))
     assert only(asked(reasons=[f"no link with 10.0.0.1:4250: {caught.value}"]), Check.VERSION)
     two = [{"release": "0.1.0"}, {"release": "0.2.0"}, {"release": ""}]
     assert "0.1.0, 0.2.0" in only(asked(members=two), Check.VERSION).what
