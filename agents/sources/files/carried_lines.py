@@ -61,7 +61,9 @@ class CarriedLines:
         if self._at is not None:
             stored = iter(self._stored.encode().split(b"\n"))
             texts = [next(stored) + b"\n" if at < 0 else _line_at(reader, at, offset) for at in self._at]
-            self._lines = tuple(each for each in map(Carried, self._at, texts) if each.line.strip(b"\n"))
+            # What was not stored is empty but for its newline; in a file such a line may be part of a value.
+            known = map(Carried, self._at, texts)
+            self._lines = tuple(each for each in known if each.line.strip(b"\n") or (each.line and each.at >= 0))
             return
         carried, at = tuple[Carried, ...](), 0
         while text := reader.read_at(at, min(_SCANNED_BYTES, offset - at)):

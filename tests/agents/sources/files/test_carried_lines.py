@@ -11,6 +11,7 @@ from elf.agents.sources.carried import Carrier
 from elf.agents.sources.files.carried_lines import CarriedLines
 from elf.agents.sources.files.readers import open_plain
 from elf.agents.sources.files.rotation import Position
+from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 
 POSITION = Position(path="a.log", device=1, inode=2, head="", head_bytes=0, offset=0)
@@ -88,3 +89,20 @@ def test_what_has_begun_in_an_older_file_ends_in_a_newer_one_and_the_rest_stays_
     assert older.places == (len(out),) and newer.places == (30,)
     newer.carry([older], f"{AROUND} stderr F y\n".encode(), 60)
     assert older.places == newer.places == ()
+
+
+def test_an_empty_line_of_a_value_outlives_a_restart(tmp_path: Path) -> None:
+    log, carrier = tmp_path / "a.log", make_format("csv").carrier
+    log.write_bytes(b'ts,note\n2026-11-26T09:00:00Z,"a\n\n')
+    tail = Tail(str(log), rotate_wait_ms=0, carrier=carrier)
+    assert tail.read(1 << 16)
+    positions = tail.positions()
+    tail.close()
+    with log.open("ab") as file:
+        file.write(b'b"\n')
+    again = Tail(str(log), rotate_wait_ms=0, carrier=carrier)
+    again.restore(positions)
+    chunk = again.read(1 << 16)
+    again.close()
+    assert chunk is not None
+    assert chunk.carried == (b"ts,note\n", b'2026-11-26T09:00:00Z,"a\n', b"\n")
