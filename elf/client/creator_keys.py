@@ -104,8 +104,15 @@ def read_creator_key(file: Path | None = None) -> CreatorKey | None:
     Raises:
         JobError: a file that was named is not there, holds no key, or others can read it.
     """
-    path = (file or creator_key_file()).expanduser()
-    if file is None and KEY_VARIABLE not in os.environ and not path.exists():
+    is_named = file is not None or KEY_VARIABLE in os.environ
+    path = file or creator_key_file()
+    try:
+        path = path.expanduser()
+        is_there = is_named or path.exists()
+    except (OSError, RuntimeError):
+        # There is no home, or it is another user's, as where a service's user has a command run.
+        is_there = is_named
+    if not is_there:
         return None
     from elf.agents.extensions.signed.job_file import read_secret
 

@@ -13,7 +13,7 @@ from elf.agents.errors import JobError, UnknownJobError
 from elf.agents.jobs.definition import Definition, changed_options, load_definition
 from elf.agents.jobs.orders import ORDER_HEADER, Order, digest_of
 from elf.client import Client
-from elf.client.creator_keys import CreatorKey, read_creator_key
+from elf.client.creator_keys import KEY_VARIABLE, CreatorKey, read_creator_key
 from elf.client.results import Version
 from tests.agents.owned import MINE, THEIRS
 from tests.elf.fake_agent import Agent
@@ -71,6 +71,18 @@ def test_a_key_is_found_where_it_was_made_and_refused_where_others_can_read_it(
     monkeypatch.setenv("ELF_CREATOR_KEY_FILE", str(tmp_path / "none"))
     with pytest.raises(JobError, match="No such file"):
         read_creator_key()
+
+
+@pytest.mark.parametrize("method", ["exists", "expanduser"])
+def test_whose_home_cannot_be_looked_into_has_no_key(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with a service's user that somebody else has run a command, in the other's home."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied") if method == "exists" else RuntimeError("no home")
+
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.setattr(Path, method, refuse)
+    assert read_creator_key() is None
 
 
 def test_what_is_published_is_what_was_signed() -> None:
