@@ -25,8 +25,8 @@ from elf.overlay.group.messages import GroupMessage
 from elf.overlay.group.state import GroupHandler
 from elf.overlay.groups import Groups
 from elf.overlay.ids import Contact, parse_address
-from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.layer import LinkLayer, LinkOwner
+from elf.overlay.links.renewal import read_keys
 from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, Word, contact_of
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
@@ -124,8 +124,7 @@ class OverlayNode:
                 on_congested=lambda slow: links.hold(held_back(self._apps.values(), slow)),
                 is_busy=lambda: is_busy(self._apps),
             ),
-            settings=ChannelSettings(heartbeat_ms=settings.heartbeat_ms, lease_ms=settings.lease_ms),
-            release=settings.release,
+            settings=settings,
         )
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)
@@ -145,16 +144,14 @@ class OverlayNode:
     def renewal(self, settings: OverlaySettings) -> Callable[[], None]:
         """Read the secret and the certificates again, and return what puts them, and the agents to join, in place.
 
-        Links that are open stay so, with the secret's new keys; certificates show with the next ones.
-
         Raises:
             OverlayError: they cannot be used, or there were none before, or would be none.
         """
-        put_keys = started(self._links).renewal(self.settings, settings)
+        links, keys = started(self._links), read_keys(self.settings, settings, self.contact.host)
 
         def put() -> None:
             self.settings = settings
-            put_keys()
+            links.take(keys)
 
         return put
 

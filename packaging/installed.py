@@ -60,7 +60,8 @@ class Cluster:
 
     def __init__(self) -> None:
         ports = free_ports(2 * AGENTS)
-        self._links, self._apis = ports[:AGENTS], ports[AGENTS:]
+        self._links = ports[:AGENTS]
+        self._apis = ports[AGENTS:]
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self.urls = [f"http://127.0.0.1:{port}" for port in self._apis]
         for number in range(AGENTS):

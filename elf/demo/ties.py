@@ -22,8 +22,11 @@ class Ties:
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self._watched, self._ours = os.pipe()
-        ending, self._last = os.pipe()
+        watched, ours = os.pipe()
+        ending, last = os.pipe()
+        self._watched = watched
+        self._ours = ours
+        self._last = last
         self._sweeper = subprocess.Popen(
             [sys.executable, "-m", "elf.demo.sweeper", str(folder)],
             stdin=ending,

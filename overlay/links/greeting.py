@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 
 import aiohttp
 from aiohttp import web
@@ -25,9 +26,6 @@ PATH = "/overlay/v3"
 FORMER_PATH = "/overlay/v2"
 #: Why a call fails without anybody being to blame; ValueError: for a host of a name that no host can have.
 UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError, ValueError)
-
-
-NOT_FOUND = 404
 
 
 class HungUpError(RemoteProtocolError):
@@ -51,7 +49,7 @@ async def call(
             mine = hello()
             caller: handshake.Caller | former.Caller = handshake.Caller(secret, mine)
         except aiohttp.WSServerHandshakeError as error:
-            if error.status != NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
             ws = await _open(client, to, tls, FORMER_PATH)
             mine = hello()

@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from elf.overlay.dht.auth import Secret
-from elf.overlay.errors import OverlayError, RemoteProtocolError
+from elf.overlay.errors import RemoteProtocolError
 from elf.overlay.ids import Contact
 from elf.overlay.links import handshake
 from elf.overlay.links.binding import Bound
@@ -35,6 +35,7 @@ from elf.overlay.links.lanes import is_bulk, is_patient
 from elf.overlay.links.offer import Offer
 from elf.overlay.links.peers import COUNTERS, Link, Peer
 from elf.overlay.links.proofs import NONCE_BYTES
+from elf.overlay.links.renewal import Keys
 from elf.overlay.links.tls import Tls
 from elf.overlay.links.wire import OLDEST_VERSION, VERSION
 from elf.overlay.messages import Message, decode, encode
@@ -73,8 +74,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         me: this node; `agent`: its name.
         clock: milliseconds that never step back.
         owner: what the links are for.
-        settings: how their channels behave.
-        release: of the program.
+        settings: the node's.
     """
 
     def __init__(
@@ -86,8 +86,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         *,
         clock: Callable[[], int],
         owner: LinkOwner,
-        settings: ChannelSettings,
-        release: str,
+        settings: OverlaySettings,
     ) -> None:
         self.me = me
         self.agent = agent
@@ -100,9 +99,9 @@ class LinkLayer(abc.ABC, Generic[T]):
         self._frame_secret = secret
         self._owner = owner
         self._slow = False
-        self._settings = settings
+        self._settings = ChannelSettings(heartbeat_ms=settings.heartbeat_ms, lease_ms=settings.lease_ms)
         #: What this node speaks.
-        self.offer = Offer(OLDEST_VERSION, VERSION, release=release)
+        self.offer = Offer(OLDEST_VERSION, VERSION, release=settings.release)
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer[T]] = {}
         self._losses: dict[bytes, int] = {}
@@ -115,28 +114,12 @@ class LinkLayer(abc.ABC, Generic[T]):
     async def start(self, bound: Bound) -> None:
         """Take calls on what was bound."""
 
-    def renewal(self, before: OverlaySettings, settings: OverlaySettings) -> Callable[[], None]:
-        """Read the secret and the certificates again, and return what puts them in place.
-
-        Raises:
-            OverlayError: they cannot be used, or there were none before, or would be none.
-        """
-        for what, was, will in (
-            ("secret_file", before.secret_file, settings.secret_file),
-            ("tls_cert_file", before.tls_cert_file, settings.tls_cert_file),
-        ):
-            if bool(was) != bool(will):
-                raise OverlayError(f"overlay.{what} cannot be set, or left out, while the agent runs; restart it")
-        secret = Secret.load(settings.secret_file) if settings.secret_file else None
-        tls = Tls.load(settings, self.me.host)
-
-        def put() -> None:
-            if secret is not None and self._secret is not None:
-                self._secret.become(secret)
-            if tls is not None:
-                self.certify(tls)
-
-        return put
+    def take(self, keys: Keys) -> None:
+        """Go on with other keys; links that are open stay so, certificates show with the next ones."""
+        if keys.secret is not None and self._secret is not None:
+            self._secret.become(keys.secret)
+        if keys.tls is not None:
+            self.certify(keys.tls)
 
     def certify(self, tls: Tls) -> None:
         """Show, and ask for, certificates by other contexts from the next connection on."""

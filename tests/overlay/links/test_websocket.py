@@ -16,13 +16,13 @@ from elf.overlay.dht.auth import Secret
 from elf.overlay.ids import Contact
 from elf.overlay.links import wire
 from elf.overlay.links.binding import Bound
-from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.greeting import PATH
 from elf.overlay.links.handshake import Caller
 from elf.overlay.links.layer import LinkOwner
 from elf.overlay.links.proofs import Proof
 from elf.overlay.links.websocket import HANG_UPS_MIN, Links
 from elf.overlay.messages import Message, Reply, Request
+from elf.overlay.settings import OverlaySettings
 from tests.overlay.cluster import wait_until
 from tests.overlay.links.greetings import greeting, hello
 
@@ -49,8 +49,7 @@ class End:
                 on_open=self.opened.append,
                 on_lost=self.lost.append,
             ),
-            settings=ChannelSettings(heartbeat_ms=50, lease_ms=lease_ms),
-            release="0.0",
+            settings=OverlaySettings(heartbeat_ms=50, lease_ms=lease_ms),
         )
 
     async def start(self) -> None:
