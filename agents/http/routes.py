@@ -18,16 +18,23 @@ from elf.agents.completeness.statement import require_complete
 from elf.agents.departure import WITHIN_S
 from elf.agents.errors import BadRequestError, UnavailableError
 from elf.agents.http.agent_service import Loaded, Service
+from elf.agents.http.arguments import (
+    TEXT_CHARS_MAX,
+    keep_ms_of,
+    key_of,
+    limit_of,
+    names_of,
+    order_of,
+    push_key_of,
+    within_s_of,
+)
 from elf.agents.http.audit import AUDIT, CHANGE, SUBJECT
 from elf.agents.http.bodies import UNREADABLE, lines_of_json, read_body, require_type
 from elf.agents.http.guard import IS_TRUSTED
 from elf.agents.http.stream import send_results
-from elf.agents.intake.push_keys import PushKey
-from elf.agents.jobs.orders import ORDER_HEADER, Order
-from elf.agents.language.durations import parse_duration_ms
 from elf.agents.master.window_texts import parse_window
 from elf.agents.publications.change import Wanted
-from elf.agents.wire.changes import KEEP_MS_MAX, Kind
+from elf.agents.wire.changes import Kind
 from elf.agents.wire.positions import Json
 from elf.overlay.decoding import read_msgpack
 
@@ -40,10 +47,6 @@ STREAMS_MAX = 256
 FULL_S, UNREADY_S = 10, 2
 #: Entries of the audit log in an answer: unless more are wanted, and at most.
 AUDIT_DEFAULT, AUDIT_MAX = 100, 10_000
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_KEY_CHARS_MAX = 4096
-_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
-_SERIAL = re.compile(r"[0-9]{1,18}")
 _UNKNOWN = "without an Idempotency-Key this push counts again if it is sent again"
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
 
@@ -71,7 +74,7 @@ async def publish(request: web.Request) -> web.Response:
     except UNREADABLE as error:
         raise BadRequestError(f"the body is not what /v1/jobs takes: {error}") from None
     request[SUBJECT] = f"{body.creator or ''}/{body.name or body.filename}"
-    job = await _service(request).publish(body.definition, body.filename, body.name, body.creator, _order(request))
+    job = await _service(request).publish(body.definition, body.filename, body.name, body.creator, order_of(request))
     request[SUBJECT] = f"{job['creator']}/{job['name']}"
     place = f"/v1/jobs/{job['creator']}/{job['name']}"
     return _json(job, status=201, headers={"Location": place})
@@ -84,18 +87,18 @@ async def list_jobs(request: web.Request) -> web.Response:
 
 async def show_job(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}."""
-    return _json(await _service(request).job(*_job_names(request)))
+    return _json(await _service(request).job(*names_of(request)))
 
 
 async def list_versions(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/versions."""
-    job = await _service(request).job(*_job_names(request))
+    job = await _service(request).job(*names_of(request))
     return _json({"versions": job["versions"]})
 
 
 async def change_job(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/versions."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     require_type(request, "application/json")
     try:
         wanted = msgspec.json.decode(await read_body(request), type=Wanted)
@@ -104,33 +107,29 @@ async def change_job(request: web.Request) -> web.Response:
         kinds = f"; change is one of {', '.join(get_args(Kind))}" if "change`" in str(error) else ""
         raise BadRequestError(f"the body is not a change of a job: {error}{kinds}") from None
     request[CHANGE] = wanted.change
-    return _json(await _service(request).change(creator, name, wanted, _order(request)), status=201)
+    return _json(await _service(request).change(creator, name, wanted, order_of(request)), status=201)
 
 
 async def leap_over(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/leap."""
-    return _json(await _service(request).leap(*_job_names(request), _order(request)))
+    return _json(await _service(request).leap(*names_of(request), order_of(request)))
 
 
 async def stop_job(request: web.Request) -> web.Response:
     """DELETE /v1/jobs/{creator}/{name}?keep=."""
-    creator, name = _job_names(request)
-    keep_ms = _keep_ms(request.query.get("keep"))
-    return _json(await _service(request).stop(creator, name, keep_ms, _order(request)))
+    creator, name = names_of(request)
+    return _json(await _service(request).stop(creator, name, keep_ms_of(request), order_of(request)))
 
 
 async def show_result(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/result?window=&key=&limit=&require=."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     require = request.query.get("require")
     if require not in (None, "complete"):
         raise BadRequestError(f"require = {require!r} is not known; write complete, or leave it out")
     window = request.query.get("window", "latest")
     parse_window(window)
-    key = request.query.get("key")
-    if key is not None and len(key) > _KEY_CHARS_MAX:
-        raise BadRequestError(f"key is longer than {_KEY_CHARS_MAX} characters")
-    result = await _service(request).result(creator, name, window, key, _limit(request))
+    result = await _service(request).result(creator, name, window, key_of(request), limit_of(request))
     if require is not None:
         require_complete(f"{creator}/{name}", result["completeness"])
     # How the query travelled is in the body and not in its tag: hence a weak one.
@@ -139,13 +138,13 @@ async def show_result(request: web.Request) -> web.Response:
 
 async def show_feedback(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/feedback."""
-    told = _service(request).feedback(*_job_names(request))
+    told = _service(request).feedback(*names_of(request))
     return _tagged(request, told.body, told.tag)
 
 
 async def route_query(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/route."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     require_type(request, "application/json")
     try:
         body = msgspec.json.decode(await read_body(request), type=Question)
@@ -156,7 +155,7 @@ async def route_query(request: web.Request) -> web.Response:
 
 async def stream_results(request: web.Request) -> web.StreamResponse:
     """GET /v1/jobs/{creator}/{name}/stream."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     streams = request.app[STREAMS]
     if len(streams) >= STREAMS_MAX:
         why = f"{STREAMS_MAX} readers follow results here already; ask another agent or come later"
@@ -172,25 +171,25 @@ async def stream_results(request: web.Request) -> web.StreamResponse:
 
 async def force_group(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/force."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     await _service(request).force(creator, name)
     return _json({"creator": creator, "name": name, "state": "forced"})
 
 
 async def load_intervals(request: web.Request) -> web.Response:
     """POST /v1/jobs/{creator}/{name}/intervals."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     require_type(request, "application/msgpack")
     try:
         loaded = read_msgpack(await read_body(request), Loaded)
     except UNREADABLE as error:
         raise BadRequestError(f"the body is not what a job's intervals are: {error}") from None
-    return _json(await _service(request).load(creator, name, loaded, _order(request)))
+    return _json(await _service(request).load(creator, name, loaded, order_of(request)))
 
 
 async def show_tree(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/tree?part=."""
-    creator, name = _job_names(request)
+    creator, name = names_of(request)
     part = request.query.get("part", "0")
     if not re.fullmatch(r"[0-9]{1,4}", part):
         raise BadRequestError(f"part = {part!r} is no number of a tree, which count from 0")
@@ -199,7 +198,7 @@ async def show_tree(request: web.Request) -> web.Response:
 
 async def explain_job(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/explain."""
-    return _json(await _service(request).explain(*_job_names(request)))
+    return _json(await _service(request).explain(*names_of(request)))
 
 
 async def list_members(request: web.Request) -> web.Response:
@@ -209,29 +208,29 @@ async def list_members(request: web.Request) -> web.Response:
 
 async def retire_member(request: web.Request) -> web.Response:
     """DELETE /v1/members/{agent}, or only as a member of a job: the agent is gone for good."""
-    job = "/".join(_job_names(request)) if "name" in request.match_info else None
-    agent = request.match_info["agent"][:_KEY_CHARS_MAX]
-    return _json(await _service(request).retire(agent, job, _order(request)))
+    job = "/".join(names_of(request)) if "name" in request.match_info else None
+    agent = request.match_info["agent"][:TEXT_CHARS_MAX]
+    return _json(await _service(request).retire(agent, job, order_of(request)))
 
 
 async def purge(request: web.Request) -> web.Response:
     """DELETE /v1/records/{key}: purge the job or the agent that the record is of, everywhere."""
     key = request.match_info["key"]
     request[SUBJECT] = key
-    return _json(await _service(request).purge(key, _order(request)))
+    return _json(await _service(request).purge(key, order_of(request)))
 
 
 async def show_audit(request: web.Request) -> web.Response:
     """GET /v1/audit?limit=: who did what through this agent, the newest last."""
     log = request.app.get(AUDIT)
-    most = min(_limit(request) or AUDIT_DEFAULT, AUDIT_MAX)
+    most = min(limit_of(request) or AUDIT_DEFAULT, AUDIT_MAX)
     return _json({"entries": [] if log is None else await asyncio.to_thread(log.entries, most)})
 
 
 async def ingest(request: web.Request) -> web.Response:
     """POST /v1/ingest/{source}."""
     require_type(request, *_NDJSON_TYPES)
-    key = _push_key(request)
+    key = push_key_of(request)
     body = await read_body(request)
     if request.content_type == "application/json":
         body = await asyncio.to_thread(lines_of_json, body)
@@ -249,12 +248,7 @@ async def reload(request: web.Request) -> web.Response:
 
 async def drain(request: web.Request) -> web.Response:
     """POST /v1/drain?within=: take the agent out of service; it ends by itself."""
-    text = request.query.get("within", f"{WITHIN_S:.0f}s")
-    try:
-        within_s = parse_duration_ms(text[:_KEY_CHARS_MAX]) / 1000
-    except ValueError:
-        raise BadRequestError(f"within = {text[:100]!r}: use a duration such as 60s") from None
-    return _json(await _service(request).drain(within_s), status=202)
+    return _json(await _service(request).drain(within_s_of(request, WITHIN_S)), status=202)
 
 
 async def cancel_drain(request: web.Request) -> web.Response:
@@ -301,69 +295,6 @@ def _tagged(request: web.Request, body: bytes, tag: str, weak: str = "") -> web.
     if any(known.value in (tag, "*") for known in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     return web.Response(body=body, headers=headers, content_type="application/json")
-
-
-def _job_names(request: web.Request) -> tuple[str, str]:
-    creator, name = request.match_info["creator"], request.match_info["name"]
-    for what, word in (("creator", creator), ("job name", name)):
-        if not NAME.fullmatch(word):
-            raise BadRequestError(
-                f"{what} {word[:100]!r} is not possible: use up to 63 of a-z 0-9 . _ - and begin with a letter or digit"
-            )
-    return creator, name
-
-
-def _order(request: web.Request) -> Order | None:
-    """Return the creator's order that a request comes with, if it does."""
-    text = request.headers.get(ORDER_HEADER)
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text.encode(errors="replace"), type=Order)
-    except UNREADABLE as error:
-        raise BadRequestError(f"{ORDER_HEADER} is no order of a creator: {error}") from None
-
-
-def _push_key(request: web.Request) -> PushKey | None:
-    """Return what a push is known by when it is sent again; None: a retry of it may count twice."""
-    key, serial = request.headers.get("Idempotency-Key"), request.headers.get("Push-Serial")
-    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-        raise BadRequestError(
-            f"Idempotency-Key {key[:100]!r} is not possible: use 1 to 128 visible ASCII characters, such as a UUID"
-        )
-    if serial is None:
-        return None if key is None else PushKey(key)
-    if key is None or not _SERIAL.fullmatch(serial):
-        wrong = f"Push-Serial {serial[:100]!r} is not possible" if key is not None else "Push-Serial has no client"
-        raise BadRequestError(
-            f"{wrong}: send a number from 0 on that rises with each push, and the client's name as Idempotency-Key"
-        )
-    return PushKey(key, int(serial))
-
-
-def _limit(request: web.Request) -> int | None:
-    text = request.query.get("limit")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise BadRequestError(f"limit = {text[:100]!r}: use a number of rows, 1 or more")
-    return int(text)
-
-
-def _keep_ms(text: str | None) -> int | None:
-    """Read how long a stopped job can be resumed: a duration, or nothing of one, such as `0s`."""
-    if text is None:
-        return None
-    if re.fullmatch(r"0+ ?[a-z]*", text):
-        return 0
-    try:
-        keep_ms = parse_duration_ms(text[:_KEY_CHARS_MAX])
-    except ValueError:
-        keep_ms = KEEP_MS_MAX + 1
-    if keep_ms > KEEP_MS_MAX:
-        wanted = "a duration such as 24h, 7 days at most, or 0s to end the job for good"
-        raise BadRequestError(f"keep = {text[:100]!r}: use {wanted}")
-    return keep_ms
 
 
 def _tag_of(result: Json) -> str:
