@@ -25,10 +25,11 @@ from elf.agents.errors import BadRequestError, JobError, UnknownAgentError, Unkn
 from elf.agents.wire.result import Result, Window
 from elf.client.attempts import Attempts
 from elf.client.creator_keys import read_creator_key
+from elf.client.creators import Creators
 from elf.client.definitions import definition_of, signed_job
-from elf.client.envelopes import Accepted, Entries, Jobs, Members, Versions
+from elf.client.envelopes import Accepted, Entries, Members, Versions
 from elf.client.following import follow
-from elf.client.names import default_creator, split_name
+from elf.client.names import split_name
 from elf.client.results import (
     AuditEntry,
     Drain,
@@ -79,10 +80,9 @@ class AsyncClient:
         notice: Notice | None = None,
     ) -> None:
         check_timeout(timeout)
-        self._creator = creator
         self._key = read_creator_key(None if creator_key is None else Path(creator_key))
-        self._creators: dict[str, str] = {}
         self._attempts = Attempts(urls_of(url), token, timeout, notice)
+        self._creators = Creators(self._attempts, creator)
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,19 +119,19 @@ class AsyncClient:
             JobConflictError: another definition runs under this name and creator.
         """
         text, filename = definition_of(file, text, name)
-        creator = creator or self._own_creator()
+        creator = creator or self._creators.own()
         if key is not None:
             text = signed_job(file, text, filename, key, name, creator)
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
         order = {} if self._key is None else self._key.publish(text, filename, name, creator)
         end_s = self._attempts.end_s()
         job = await self._attempts.ask("POST", "/v1/jobs", Job, end_s=end_s, body=_json(body), headers=order)
-        self._creators[job.name] = job.creator
+        self._creators.note(job)
         return job
 
     async def jobs(self) -> list[Job]:
         """List the jobs that the agent knows."""
-        return await self._jobs(self._attempts.end_s())
+        return await self._creators.jobs(self._attempts.end_s())
 
     async def job(self, name: str) -> dict[str, Any]:
         """Return everything the agent tells about one job, running or stopped."""
@@ -164,7 +164,7 @@ class AsyncClient:
         try:
             return await self._ask("GET", name, "/result", Result, params=parameters)
         except UnknownJobError:
-            self._creators.pop(name, None)
+            self._creators.forget(name)
             raise
 
     async def feedback(self, name: str) -> Result:
@@ -197,7 +197,7 @@ class AsyncClient:
         """
         check_until(until)
         end_s = self._attempts.end_s()
-        path = await self._path(name, "/stream", end_s)
+        path = await self._creators.path(name, "/stream", end_s)
         async with contextlib.aclosing(follow(self._attempts, path, end_s, until)) as results:
             async for result in results:
                 yield result
@@ -248,7 +248,7 @@ class AsyncClient:
             bare = split_name(name)[1]
             definition, filename = definition_of(file, text, bare)
             if key is not None:
-                creator = split_name(name)[0] or await self._creator_of(bare, self._attempts.end_s())
+                creator = split_name(name)[0] or await self._creators.creator_of(bare, self._attempts.end_s())
                 definition = signed_job(file, definition, filename, key, bare, creator)
             body |= {"definition": definition, "filename": filename}
             return await self._change(name, "update", body, definition=(definition, filename))
@@ -304,7 +304,7 @@ class AsyncClient:
         end_s = self._attempts.end_s()
         rows = (await self._attempts.ask("GET", "/v1/jobs", dict[str, Any], end_s=end_s))["jobs"]
         creator, bare = split_name(name)
-        wanted = (creator or self._own_creator(), bare)
+        wanted = (creator or self._creators.own(), bare)
         return next((row for row in rows if (row["creator"], row["name"]) == wanted), {})
 
     async def stop(self, name: str, keep: str | None = None) -> Stop:
@@ -322,7 +322,7 @@ class AsyncClient:
         order = {} if self._key is None else self._key.stop(await self._known(name), keep)
         stopped = await self._ask("DELETE", name, "", Stop, params=parameters, headers=order)
         if stopped.ends_ms is None:
-            self._creators.pop(name, None)
+            self._creators.forget(name)
         return stopped
 
     async def force(self, name: str) -> None:
@@ -398,7 +398,7 @@ class AsyncClient:
             raise JobError("purge takes either a job or agent=...")
         if job is not None:
             creator, bare = split_name(job)
-            target = f"job/{creator or await self._creator_of(bare, self._attempts.end_s())}/{bare}"
+            target = f"job/{creator or await self._creators.creator_of(bare, self._attempts.end_s())}/{bare}"
         else:
             target = f"member/{await self._agent_of(agent or '')}"
         path, end_s = f"/v1/records/{quote(target)}", self._attempts.end_s()
@@ -470,50 +470,10 @@ class AsyncClient:
         )
         return answer.accepted
 
-    async def _jobs(self, end_s: float) -> list[Job]:
-        return (await self._attempts.ask("GET", "/v1/jobs", Jobs, end_s=end_s)).jobs
-
     async def _ask(self, method: str, name: str, tail: str, kind: type[T], **how: Any) -> T:
         """Ask for something of a job, within one deadline; arguments as of `Attempts.ask`."""
         end_s = self._attempts.end_s()
-        return await self._attempts.ask(method, await self._path(name, tail, end_s), kind, end_s=end_s, **how)
-
-    async def _path(self, name: str, tail: str, end_s: float) -> str:
-        creator, bare = split_name(name)
-        return f"/v1/jobs/{creator or await self._creator_of(bare, end_s)}/{bare}{tail}"
-
-    async def _creator_of(self, name: str, end_s: float) -> str:
-        """Find whose job a bare name means: the only one there is, else one's own."""
-        if name in self._creators:
-            return self._creators[name]
-        own = self._own_creator()
-        if (found := self._listed(name, await self._jobs(end_s))) is not None:
-            return found
-        # The agent's own list may lack a young job of ours; asking for it by its full name reaches its master.
-        try:
-            await self._attempts.ask("GET", f"/v1/jobs/{own}/{name}", dict[str, Any], end_s=end_s)
-        except UnknownJobError:
-            # One that was just started may have met the others only now, after it made the list.
-            jobs = await self._jobs(end_s)
-            if (found := self._listed(name, jobs)) is not None:
-                return found
-            raise UnknownJobError(name, [job.name for job in jobs]) from None
-        return own
-
-    def _listed(self, name: str, jobs: Iterable[Job]) -> str | None:
-        """Return whose job of that name is meant, and remember it; None if there is none."""
-        creators = sorted({job.creator for job in jobs if job.name == name})
-        if self._own_creator() in creators:
-            creators = [self._own_creator()]
-        if len(creators) > 1:
-            choices = " or ".join(f"{creator}/{name}" for creator in creators)
-            raise JobError(f"several creators have a job {name!r}; write {choices}")
-        if creators:
-            self._creators[name] = creators[0]
-        return creators[0] if creators else None
-
-    def _own_creator(self) -> str:
-        return self._creator or default_creator()
+        return await self._attempts.ask(method, await self._creators.path(name, tail, end_s), kind, end_s=end_s, **how)
 
 
 def _json(body: Mapping[str, Any]) -> bytes:
