@@ -20,7 +20,7 @@ from elf.doctor.running import look_at_answers
 from elf.doctor.surroundings import look_at_access, look_at_certificates, look_at_disk, look_at_ports, read_settings
 from elf.installation import unit
 
-#: Settings that were written while the agent was starting are those that it runs with.
+#: Settings that were written while the agent was reading them are those that it runs with.
 _WRITTEN_S = 2.0
 
 
@@ -102,18 +102,20 @@ def _of_answers(answers: Answers, config: AgentConfig | None, file: Path | None)
         places = {f"log:{name}": source.path for name, source in config.sources.items() if source.path}
         places |= {"data": config.agent.data}
         places |= {"secret": config.overlay.secret_file} if config.overlay.secret_file else {}
+    places |= {"settings": str(file)} if file is not None else {}
     yield from look_at_answers(answers, places)
-    started_s = answers.figure("process_start_time_seconds")
-    if file is not None and started_s is not None:
+    # An agent of a release that cannot read its settings again has those of its start.
+    since_s = answers.figure("elf_config_loaded_timestamp_seconds") or answers.figure("process_start_time_seconds")
+    if file is not None and since_s is not None:
         try:
             written_s = file.stat().st_mtime
         except OSError as error:
             raise ConfigError(f"{file}: {error.strerror}") from None
-        if written_s > started_s + _WRITTEN_S:
+        if written_s > since_s + _WRITTEN_S:
             when = datetime.datetime.fromtimestamp(written_s, datetime.UTC)
-            said = f"{file} was changed at {when:%Y-%m-%d %H:%M:%S} UTC, after the agent was started"
-            why = "the agent runs on the settings that it was started with"
-            yield Finding(Check.STALE, said, why, f"elf validate {file} && systemctl restart elf-agent")
+            said = f"{file} was changed at {when:%Y-%m-%d %H:%M:%S} UTC, after the agent has read it"
+            why = "the agent runs on the settings that it has read last"
+            yield Finding(Check.STALE, said, why, f"elf validate {shlex.quote(str(file))} && elf reload")
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

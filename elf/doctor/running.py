@@ -18,9 +18,10 @@ from elf.doctor.finding import Check, Finding
 STALLED_S = 600.0
 #: Of the files that a process may open, the share that makes it a matter of time.
 FILES_SHARE, FILES_MIN = 0.8, 1_024
-_RESTART = "systemctl restart elf-agent"
+_RESTART, _RELOAD = "systemctl restart elf-agent", "elf reload"
 #: What a sentence is about, by words of it; the first that fits.
 _KINDS: tuple[tuple[re.Pattern[str], Check], ...] = (
+    (re.compile(r"^runs on the settings of "), Check.STALE),
     (re.compile(r"certificate|\bTLS\b|speaks without", re.IGNORECASE), Check.CERTIFICATE),
     (re.compile(r"\bversion\b|\brelease\b"), Check.VERSION),
     (re.compile(r"secret|no seal"), Check.SECRET),
@@ -34,6 +35,7 @@ _KINDS: tuple[tuple[re.Pattern[str], Check], ...] = (
 )
 _WHY = {
     Check.CERTIFICATE: "the two ends have no link, so this agent is missing from results",
+    Check.STALE: "what was changed since in its settings does not hold, until they can be read as a whole",
     Check.VERSION: "agents without a version in common are two clusters, each with results of its own",
     Check.SECRET: "agents without the same secret do not hear each other: they are two clusters",
     Check.CLOCK: "windows close by the time of day: results come late, or lack what comes after they were closed",
@@ -45,13 +47,14 @@ _WHY = {
     Check.LINK: "an agent that reaches no other is missing from their results, and has none of its own to give",
 }
 _MEND = {
-    Check.CERTIFICATE: "elf certgen --out CERTS --address THIS-AGENT   # and " + _RESTART,
+    Check.CERTIFICATE: "elf certgen --out CERTS --address THIS-AGENT   # and " + _RELOAD,
+    Check.STALE: "elf validate {settings} && elf reload",
     Check.VERSION: "elf members   # and upgrade those with the older release, one at a time",
-    Check.SECRET: "sha256sum {secret}   # on both; copy the one that most have, then " + _RESTART,
+    Check.SECRET: "sha256sum {secret}   # on both; copy the one that most have, then " + _RELOAD,
     Check.CLOCK: "timedatectl set-ntp true && timedatectl timesync-status",
     Check.DISK: "df --human-readable {data}",
     Check.FILES: "systemctl edit elf-agent   # [Service] LimitNOFILE=65536, then " + _RESTART,
-    Check.FORMAT: "elf sample {log}   # and set the source's format",
+    Check.FORMAT: "elf sample {log}   # and set the source's format, then " + _RELOAD,
     Check.LOG: "ls -l {log}",
     Check.JOB: "elf explain {job}",
     Check.LINK: "elf members   # and on the other server: elf doctor",
@@ -66,14 +69,14 @@ def look_at_answers(answers: Answers, places: Mapping[str, str]) -> Iterator[Fin
 
     Args:
         answers: its.
-        places: what commands name: `secret`, `data`, `log`, and `log:SOURCE` for each source; what is not known is
-            named in capitals.
+        places: what commands name: `settings`, `secret`, `data`, `log`, and `log:SOURCE` for each source; what is not
+            known is named in capitals.
     """
     for sentence in answers.reasons:
         yield _said(sentence, places)
     for sentence in answers.notes:
         check = check_of(sentence)
-        if check in (Check.SECRET, Check.CLOCK, Check.VERSION):
+        if check in (Check.STALE, Check.SECRET, Check.CLOCK, Check.VERSION):
             yield _said(sentence, places)
     yield from _figures(answers)
     yield from _releases(answers)
@@ -83,7 +86,7 @@ def look_at_answers(answers: Answers, places: Mapping[str, str]) -> Iterator[Fin
 def _said(sentence: str, places: Mapping[str, str]) -> Finding:
     check = check_of(sentence)
     named = re.match(r"(?:source|job) ([^\s:]+)", sentence)
-    values = {each: each.upper() for each in ("secret", "data", "log", "job")} | dict(places)
+    values = {each: each.upper() for each in ("secret", "data", "log", "job", "settings")} | dict(places)
     if named is not None:
         values |= {"job": named[1], "log": places.get(f"log:{named[1]}", values["log"])}
     quoted = {name: shlex.quote(value) for name, value in values.items()}

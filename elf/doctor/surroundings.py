@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import os
 import shlex
 import shutil
@@ -21,7 +22,7 @@ from elf.doctor.finding import Check, Finding
 
 #: With less an agent has minutes left on a busy server; a twentieth of a small disk is as much.
 ROOM_BYTES, ROOM_SHARE = 1 << 30, 0.05
-#: Renewing takes a person, and person a weekend.
+#: Renewing takes a person, and people have weekends.
 EXPIRES_DAYS = 30
 _START = "an agent does not start with it, or misses events"
 
@@ -126,7 +127,7 @@ def look_at_certificates(config: AgentConfig, now: datetime.datetime) -> Iterato
         left = found.not_valid_after_utc - now
         host, _ = split_address(config.overlay.advertise or config.overlay.bind)
         folder = shlex.quote(os.path.dirname(file) or ".")
-        mend = f"rm {shlex.quote(file)} && elf certgen --out {folder} --address {host} && systemctl restart elf-agent"
+        mend = f"rm {shlex.quote(file)} && elf certgen --out {folder} --address {host} && elf reload"
         if setting == "tls_ca_file":
             mend = "elf certgen --out NEW-FOLDER --address ...   # a new CA: all agents need certificates of it"
         why = "others refuse links of an agent whose certificate is not in time, and it is missing from results"
@@ -150,5 +151,5 @@ def _why_not_bound(host: str, port: int, kind: socket.SocketKind) -> str | None:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        return "another program has this port" if error.errno == 98 else str(error.strerror or error)
+        return "another program has this port" if error.errno == errno.EADDRINUSE else str(error.strerror or error)
     return None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import elf
 from elf.agents.host.neighbours import Neighbours
 from elf.doctor.answers import Answers
 from elf.doctor.examination import examine
@@ -267,7 +268,7 @@ def two(tmp_path: Path) -> Iterator[tuple[AgentProcess, AgentProcess]]:
 
 
 def test_real_agents_with_secrets_that_differ_and_stale_settings(two: tuple[AgentProcess, AgentProcess]) -> None:
-    first, _ = two
+    first, second = two
     file = first.folder / "other.toml"
 
     def findings() -> dict[Check, Finding]:
@@ -278,5 +279,14 @@ def test_real_agents_with_secrets_that_differ_and_stale_settings(two: tuple[Agen
     assert Check.STALE not in findings()
     future = time.time() + 60
     os.utime(file, (future, future))
-    assert "after the agent was started" in findings()[Check.STALE].what
+    assert "after the agent has read it" in findings()[Check.STALE].what
+    os.utime(file)
+    with elf.connect(second.url) as client:
+        client.reload()
+    assert Check.STALE not in findings(), "it has read them again"
     assert not [each for each in findings().values() if "bbbb" in str(each)]
+
+
+def test_settings_that_an_agent_could_not_read_again() -> None:
+    note = "runs on the settings of 2026-11-27 10:00 UTC; they could not be changed: agent.toml:3: no such setting"
+    assert only(asked(notes=[note]), Check.STALE).mend == "elf validate SETTINGS && elf reload"
