@@ -45,7 +45,8 @@ Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DURATION_MS_MAX)]
 SHIFT_MAX = 1 << 53
 
 _FIELDS = ("name", "creator", "source", "query", "options", "columns", "functions", "signed")
-_DURATIONS = {
+#: Options that are durations: as they are written, and their fields.
+DURATION_OPTIONS = {
     "lateness": "lateness_ms",
     "interval": "interval_ms",
     "retain": "retain_ms",
@@ -330,11 +331,11 @@ def changed_options(options: Options, changes: Mapping[str, str | int]) -> Optio
 def _options(place: Places, table: object, options: Options = OPTIONS_DEFAULT) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS, "application"), "options")
+    place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *DURATION_OPTIONS, "application"), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if key in _DURATIONS:
-            values[_DURATIONS[key]] = place.duration_ms(key, value)
+        if key in DURATION_OPTIONS:
+            values[DURATION_OPTIONS[key]] = place.duration_ms(key, value)
         elif key in _COUNTS:
             values[key] = place.count(key, value, *_COUNTS[key])
         elif key == "application":
@@ -358,7 +359,7 @@ def _check_joining(definition: Definition, place: Places) -> None:
     if definition.functions:
         raise place.error("functions", "functions are called on events, of which a job over other jobs has none")
     for option, usual in (("trees", 1), ("availability", "exact"), ("emit_every", None), ("interval", None)):
-        if getattr(options, _DURATIONS.get(option, option)) != usual:
+        if getattr(options, DURATION_OPTIONS.get(option, option)) != usual:
             raise place.error(option, f"a job over other jobs has no {option}: those jobs have", section="options")
 
 

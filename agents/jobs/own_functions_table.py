@@ -6,7 +6,6 @@ needs no key.
 
 from __future__ import annotations
 
-import json
 import symtable
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from elf.agents.errors import JobSpecError
 from elf.agents.language.own_functions import OwnFunction, check_functions
 from elf.agents.language.places import Places
 from elf.agents.language.types import SqlType
+from elf.agents.toml.writing import quoted
 
 #: Returns the text of a file that lies beside the job's.
 Read = Callable[[str], str]
@@ -76,9 +76,9 @@ def read_functions(place: Places, table: object, signed: object, read: Read | No
 def signed_table(functions: Sequence[OwnFunction]) -> str:
     """Return what a job file is signed with: to be put at its end."""
     key = functions[0].key
-    lines = ["", "", "[signed]", f"key = {_quoted(key)}", "[signed.signatures]"]
-    lines += [f"{each.name} = {_quoted(each.signature)}" for each in functions]
-    lines += ["[signed.sources]", *(f"{each.name} = {_quoted(each.source)}" for each in functions), ""]
+    lines = ["", "", "[signed]", f"key = {quoted(key)}", "[signed.signatures]"]
+    lines += [f"{each.name} = {quoted(each.signature)}" for each in functions]
+    lines += ["[signed.sources]", *(f"{each.name} = {quoted(each.source)}" for each in functions), ""]
     return "\n".join(lines)
 
 
@@ -128,8 +128,3 @@ def _type(place: Places, section: str, key: str, value: object) -> str:
 
 def _has_texts(table: object) -> bool:
     return isinstance(table, dict) and all(isinstance(each, str) for each in table.values())
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML writes it; JSON differs in one character only."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -116,7 +116,7 @@ class Database:
 
     def _open_good(self) -> sqlite3.Connection:
         check_log(self.path)
-        sql = _connect(self.path)
+        sql = connect(self.path)
         try:
             sql.execute("PRAGMA journal_mode=WAL")
             sql.execute("PRAGMA synchronous=FULL")
@@ -132,7 +132,7 @@ class Database:
 
     def _create(self, path: pathlib.Path) -> sqlite3.Connection:
         """Make a new state file, of a new agent."""
-        sql = _connect(path)
+        sql = connect(path)
         sql.execute("PRAGMA synchronous=FULL")
         bring_up_to_date(sql, path, self._rng)
         return sql
@@ -326,7 +326,8 @@ class Database:
             self._holder.close()
 
 
-def _connect(path: pathlib.Path) -> sqlite3.Connection:
+def connect(path: pathlib.Path) -> sqlite3.Connection:
+    """Open a file with what its tables need: checksums of rows, and texts that damage has made odd."""
     sql = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     sql.text_factory = quarantine.read_text
     sql.create_function("row_checksum", -1, row_checksum, deterministic=True)

@@ -75,11 +75,20 @@ def load_config(path: str | Path) -> AgentConfig:
         ConfigError: its text has one line `FILE:LINE:COLUMN: ...` per mistake; or it names credentials and there are
             none.
     """
+    return with_credentials(read_config(path), os.environ)
+
+
+def read_config(path: str | Path) -> AgentConfig:
+    """Read an agent's configuration file for somebody else than its service: credentials stay references.
+
+    Raises:
+        ConfigError: its text has one line `FILE:LINE:COLUMN: ...` per mistake.
+    """
     text = _read(path)
     config, findings = check_config(text, str(path))
     if config is None:
         raise ConfigError("\n".join(map(str, findings)))
-    return with_credentials(config, os.environ)
+    return config
 
 
 def check_file(path: str | Path) -> Checked:

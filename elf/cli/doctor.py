@@ -12,18 +12,16 @@ from elf.agents.errors import BadRequestError, ConfigError
 from elf.cli.connection import TokenFile
 from elf.cli.exits import FOUND, UNAVAILABLE
 from elf.cli.output import print_json, printable, say
+from elf.cli.settings import USUAL_SETTINGS, usual_settings
 
 if TYPE_CHECKING:
     from elf.doctor.finding import Finding
-
-#: Where `elf init` writes settings, and the packages do.
-_USUAL = (Path("/etc/elf/agent.toml"), Path("~/.config/elf/agent.toml"))
 
 
 def doctor(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="The agent's settings.", show_default=f"{_USUAL[0]}, or {_USUAL[1]}"),
+        typer.Argument(metavar="FILE", help="The agent's settings.", show_default=USUAL_SETTINGS),
     ] = None,
     agent: Annotated[
         str | None, typer.Option(metavar="URL", help="The agent's API.", show_default="where its settings say")
@@ -50,7 +48,7 @@ def doctor(
         from elf.doctor.examination import examine
         from elf.doctor.finding import Check
 
-    settings = file or next((each.expanduser() for each in _USUAL if os.path.exists(each.expanduser())), None)
+    settings = file or usual_settings()
     if settings is None and agent is None:
         raise BadRequestError("there are no settings where they usually are; write elf doctor FILE, or --agent URL")
     found = examine(settings, agent.partition("#")[0].rstrip("/") if agent else None, _token(agent, token_file))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +11,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import ConfigError
 from elf.agents.settings.config import AgentConfig, SourceConfig
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+from elf.agents.toml.writing import key, quoted
 
 
 def with_sources(config: AgentConfig, sources: Sequence[str], format: str, time: str) -> AgentConfig:
@@ -64,14 +62,10 @@ def _changes(section: msgspec.Struct) -> dict[str, Any]:
 def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if path and (plain or not table):
-        yield ("" if len(path) == 1 and path[0] == "agent" else "\n") + f"[{'.'.join(map(_key, path))}]"
-    for key, value in plain.items():
-        # A JSON scalar or list of strings is TOML too.
-        yield f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
-    for key, value in table.items():
-        if isinstance(value, dict) and (value or key not in ("columns",)):
-            yield from _table((*path, key), value)
-
-
-def _key(text: str) -> str:
-    return text if _BARE_KEY.fullmatch(text) else json.dumps(text)
+        yield ("" if len(path) == 1 and path[0] == "agent" else "\n") + f"[{'.'.join(map(key, path))}]"
+    for name, value in plain.items():
+        # A JSON number, boolean or list of strings is TOML too.
+        yield f"{key(name)} = {quoted(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+    for name, value in table.items():
+        if isinstance(value, dict) and (value or name not in ("columns",)):
+            yield from _table((*path, name), value)

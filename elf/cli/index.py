@@ -69,6 +69,18 @@ PANELS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry("certgen", "keys", "Create a certificate for one agent, and the cluster's CA if there is none yet."),
         Entry(
+            "backup",
+            "backup",
+            "Copy an agent's results, jobs and settings into one file, while it runs; without secrets, and without "
+            "logs.",
+        ),
+        Entry(
+            "restore",
+            "backup",
+            "Make an agent's data folder of a backup. It is a new agent, which keeps the results and reads its logs "
+            "again.",
+        ),
+        Entry(
             "audit",
             "oversight",
             "List who did what through an agent: published, changed, stopped, retired, purged, or was refused.",
