@@ -5,26 +5,40 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import pytest
 
 from elf.agents.http import problems, routes
+from elf.agents.language.functions import find, function_names
+from elf.agents.settings.config import AgentSection, ApiSection, OverlaySection, PrivacySection, SourceConfig
+from elf.checking import schema
 from elf.cli import exits
-from tests import columns, reference
+from tests.pages import columns, metrics, settings, sql_functions
 from tests.test_documents import DOCUMENTS, ROOT
 
 #: A line of the table of paths: the method, the path, the parameters.
 ROUTE = re.compile(r"^\| ([A-Z]+) \| `([^`]+)` \| ([^|]*)\|", re.MULTILINE)
 
 
-def test_the_page_of_columns_is_that_of_the_formats() -> None:
-    assert columns.PAGE.read_text() == columns.page(), "scripts/reference writes it anew"
+@pytest.mark.parametrize("made", [columns, metrics, settings, sql_functions], ids=lambda made: made.PAGE.name)
+def test_a_page_is_what_the_code_says(made: ModuleType) -> None:
+    assert made.PAGE.read_text() == made.page(), "scripts/reference writes it anew"
 
 
-def test_the_page_of_metrics_is_what_an_agent_tells() -> None:
-    assert reference.PAGE.read_text() == reference.page(), "scripts/reference writes it anew"
+@pytest.mark.parametrize("kind", [AgentSection, OverlaySection, ApiSection, SourceConfig, PrivacySection])
+def test_each_setting_is_explained(kind: type[msgspec.Struct]) -> None:
+    comments = schema._comments(kind)
+    assert all(comments.get(name) for name in kind.__struct_fields__)
+
+
+def test_each_function_is_explained() -> None:
+    assert not [name for name in function_names() if not find(name).sentence.endswith(".")]  # type: ignore[union-attr]
 
 
 def test_metrics_that_are_named_anywhere_are_there() -> None:
-    known = set(re.findall(r"^\| `(\w+)`", reference.PAGE.read_text(), flags=re.MULTILINE))
+    known = set(re.findall(r"^\| `(\w+)`", metrics.PAGE.read_text(), flags=re.MULTILINE))
     named = {name for page in DOCUMENTS for name in re.findall(r"\belf_(?!stream)\w+", page.read_text())}
     assert not named - known
 

@@ -73,7 +73,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: dropped (what the paper's section 2.3 says), so that no result lacks a part. mirror: late, and a neighbour that
     #: holds its snapshots answers for it (the paper's mirroring).
     straggler: Literal["late", "drop", "void", "mirror"] = "late"
-    #: Neighbours that hold each sealed snapshot until its verdict; None means 1, and 0 for at-most-once jobs.
+    #: Neighbours that hold each sealed snapshot until its verdict; unless set: 1, and 0 for at-most-once jobs.
     replicas: Annotated[int, msgspec.Meta(ge=0, le=REPLICAS_MAX)] | None = None
     #: How often an event is counted whatever crashes. at-least-once: snapshots leave before they are on disk, so the
     #: lines behind them may be counted again. at-most-once: PAOs are never on disk, so a crash loses them, by name.
@@ -81,14 +81,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: What is answered while the job's root group is split. exact: nothing by the side without a majority. partial
     #: (for jobs of one tree): both sides answer, and say so; neither's results are final before the other's data come.
     availability: Literal["exact", "partial"] = "exact"
-    #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
+    #: Length of an interval; unless set: gcd(size, slide) of the window, or 10 s without one.
     interval_ms: Duration | None = None
-    #: How long past windows can be asked for; None means the agent's default.
+    #: How long past windows can be asked for; unless set: the agent's default.
     retain_ms: Duration | None = None
-    #: How long the tree waits for a straggler before it leaps over it; None means two intervals, see `Plan`.
+    #: How long the tree waits for a straggler before it leaps over it; unless set: two intervals, see `Plan`.
     leap_after_ms: Duration | None = None
-    #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
-    #: how often they are sent the result; None means with every interval.
+    #: How often, in event time, followers are sent the window that is still open; unless set: never. Without a window:
+    #: how often they are sent the result; unless set: with every interval.
     emit_every_ms: Duration | None = None
     #: So many rows of each new result come back to every agent of the job, for applications beside it; 0: none do.
     feedback: Annotated[int, msgspec.Meta(ge=0, le=FEEDBACK_ROWS_MAX)] = 0

@@ -193,7 +193,7 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_ca_file: str = ""
-    #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn (OVERLAY 5).
+    #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn.
     k: int = 20
     #: A link silent for this long is lost, and says something four times as often; of the two ends of a link the longer
     #: one holds. Shorter repairs sooner; longer suits machines where agents wait for the processor, and costs less.
@@ -268,7 +268,7 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The Parquet copy of parsed events that Spark reads (DESIGN section 9)."""
+    """The Parquet copy of parsed events that Spark reads."""
 
     #: Off: lines that no job wants may be skipped unparsed, and `elf verify` has nothing to read.
     enabled: bool = True

@@ -32,21 +32,31 @@ _UNITS = {
 _DATE_UNITS = {word: unit for word, unit in _UNITS.items() if unit in ("1y", "1q", "1mo", "1w")}
 
 
-def _field(*names: str, of: SqlType, take: Callable[[pl.Expr], pl.Expr]) -> None:
-    function(*names, takes=[of], gives=INT)(lambda value: take(value).cast(pl.Int32))
+def _field(*names: str, of: SqlType, take: Callable[[pl.Expr], pl.Expr], sentence: str) -> None:
+    function(*names, takes=[of], gives=INT, sentence=sentence)(lambda value: take(value).cast(pl.Int32))
 
 
-_field("year", of=DATE, take=lambda day: day.dt.year())
-_field("quarter", of=DATE, take=lambda day: day.dt.quarter())
-_field("month", of=DATE, take=lambda day: day.dt.month())
-_field("day", "dayofmonth", of=DATE, take=lambda day: day.dt.day())
-_field("dayofyear", of=DATE, take=lambda day: day.dt.ordinal_day())
-_field("dayofweek", of=DATE, take=lambda day: day.dt.weekday().cast(pl.Int32) % 7 + 1)
-_field("weekday", of=DATE, take=lambda day: day.dt.weekday().cast(pl.Int32) - 1)
-_field("weekofyear", of=DATE, take=lambda day: day.dt.week())
-_field("hour", of=TIMESTAMP, take=lambda time: time.dt.hour())
-_field("minute", of=TIMESTAMP, take=lambda time: time.dt.minute())
-_field("second", of=TIMESTAMP, take=lambda time: time.dt.second())
+_field("year", of=DATE, take=lambda day: day.dt.year(), sentence="The year.")
+_field("quarter", of=DATE, take=lambda day: day.dt.quarter(), sentence="The quarter of the year, 1 to 4.")
+_field("month", of=DATE, take=lambda day: day.dt.month(), sentence="The month, 1 to 12.")
+_field("day", "dayofmonth", of=DATE, take=lambda day: day.dt.day(), sentence="The day of the month, 1 to 31.")
+_field("dayofyear", of=DATE, take=lambda day: day.dt.ordinal_day(), sentence="The day of the year, 1 to 366.")
+_field(
+    "dayofweek",
+    of=DATE,
+    take=lambda day: day.dt.weekday().cast(pl.Int32) % 7 + 1,
+    sentence="The day of the week from Sunday on, 1 to 7.",
+)
+_field(
+    "weekday",
+    of=DATE,
+    take=lambda day: day.dt.weekday().cast(pl.Int32) - 1,
+    sentence="The day of the week from Monday on, 0 to 6.",
+)
+_field("weekofyear", of=DATE, take=lambda day: day.dt.week(), sentence="The week of the year, as ISO 8601 counts them.")
+_field("hour", of=TIMESTAMP, take=lambda time: time.dt.hour(), sentence="The hour, 0 to 23.")
+_field("minute", of=TIMESTAMP, take=lambda time: time.dt.minute(), sentence="The minute, 0 to 59.")
+_field("second", of=TIMESTAMP, take=lambda time: time.dt.second(), sentence="The second, 0 to 59.")
 
 
 def _unit(call: Call, index: int, known: dict[str, str]) -> str | None:

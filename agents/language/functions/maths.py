@@ -89,8 +89,12 @@ def _logarithm(evaluate: Callable[[pl.Expr], pl.Expr]) -> Callable[[pl.Expr], pl
     return lambda value: pl.when(value > 0.0).then(evaluate(value))
 
 
-function("ln", takes=[DOUBLE], gives=DOUBLE)(_logarithm(lambda value: value.log()))
-function("log10", takes=[DOUBLE], gives=DOUBLE)(_logarithm(lambda value: value.log10()))
+function("ln", takes=[DOUBLE], gives=DOUBLE, sentence="The natural logarithm; NULL at or below zero.")(
+    _logarithm(lambda value: value.log())
+)
+function("log10", takes=[DOUBLE], gives=DOUBLE, sentence="The logarithm to base 10; NULL at or below zero.")(
+    _logarithm(lambda value: value.log10())
+)
 
 
 @special("log", least=1, most=2)

@@ -76,11 +76,21 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One function: how many arguments it takes, and what compiles a call of it."""
+    """One function: how many arguments it takes, what compiles a call of it, and what people are told of it.
+
+    Attributes:
+        least, most: how many arguments it takes.
+        evaluate: compiles a call.
+        sentence: what it is; empty for what is installed, which says so itself.
+        takes, gives: its types; none where these depend on the arguments.
+    """
 
     least: int
     most: int
     evaluate: Callable[[Call], Value]
+    sentence: str = ""
+    takes: tuple[SqlType, ...] = ()
+    gives: SqlType | None = None
 
 
 _FUNCTIONS: dict[str, Entry] = {}
@@ -89,7 +99,7 @@ MANY = 1_000
 
 
 def function(
-    *names: str, takes: Sequence[SqlType], gives: SqlType, optional: int = 0
+    *names: str, takes: Sequence[SqlType], gives: SqlType, optional: int = 0, sentence: str = ""
 ) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
     """Declare a function of fixed types.
 
@@ -98,6 +108,7 @@ def function(
         takes: the argument types; arguments are converted as Spark converts them implicitly.
         gives: the result type.
         optional: how many of the last arguments may be missing.
+        sentence: what it is; unless given, what the declared function says of itself.
     """
 
     def declare(evaluate: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
@@ -105,7 +116,8 @@ def function(
             taken = [call.take(index, takes[index]).expr for index in range(len(call.arguments))]
             return call.value(evaluate(*taken), gives)
 
-        _declare(names, Entry(len(takes) - optional, len(takes), run))
+        told = sentence or _sentence(evaluate)
+        _declare(names, Entry(len(takes) - optional, len(takes), run, told, tuple(takes), gives))
         return evaluate
 
     return declare
@@ -117,7 +129,7 @@ def special(
     """Declare a function that looks at its arguments' types or literals itself; it takes `least` to `most` of them."""
 
     def declare(evaluate: Callable[[Call], Value]) -> Callable[[Call], Value]:
-        _declare(names, Entry(least, least if most is None else most, evaluate))
+        _declare(names, Entry(least, least if most is None else most, evaluate, _sentence(evaluate)))
         return evaluate
 
     return declare
@@ -146,6 +158,11 @@ def find(name: str) -> Entry | None:
 def refusal(name: str) -> str | None:
     """Return why the language leaves out a function of Spark, by its name in lower case; None if it does not."""
     return _REFUSED.get(name)
+
+
+def _sentence(function: Callable[..., object]) -> str:
+    """Return the first paragraph of what a function says of itself."""
+    return " ".join((function.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _declare(names: Sequence[str], entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""The page of an agent's metrics, made of what an agent tells: `python -m tests.reference` writes it."""
+"""The page of an agent's metrics, made of what an agent tells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elf.agents.agent import Agent
 from elf.agents.http.metrics import families
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "METRICS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "METRICS.md"
 _TOP = """# Metrics
 
 `GET /metrics` in the text format of Prometheus, with the agent's token. Base units; counters begin at 0 with the
@@ -68,7 +68,3 @@ def _row(family: Metric) -> str:
 
 def _labels(family: Metric) -> tuple[str, ...]:
     return tuple(family._labelnames)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -1,4 +1,4 @@
-"""The page of the columns that each format has, made of the formats themselves: `python -m tests.columns` writes it."""
+"""The page of the columns that each format has, made of the formats themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elf.agents.sources.format import make_format
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.zones import UTC
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "COLUMNS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "COLUMNS.md"
 _TOP = """# Columns of the formats
 
 Each [format](FORMATS.md) has `ts`, the time of the event, and the columns below, which are STRING unless their type is
@@ -40,7 +40,3 @@ def _row(name: str) -> str:
 
 def _column(name: str, kind: SqlType) -> str:
     return f"`{name}`" if kind is SqlType.STRING else f"`{name}` {kind.value}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
