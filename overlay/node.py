@@ -460,11 +460,17 @@ class OverlayNode:
     def _application(self, app: bytes, root: Contact | None) -> Application:
         if (application := self._apps.get(app)) is None:
             admits = functools.partial(self._border.admits, app)
-            application = Application(
-                app, self.contact, self._bounded, self.settings, self._rng, root, admits=admits, trust=self._trust
+            application = self._apps[app] = Application(
+                app,
+                self.contact,
+                self._bounded,
+                self.settings,
+                self._rng,
+                root,
+                admits=admits,
+                trust=self._trust,
+                audits=self.audits,
             )
-            application.audits = self.audits
-            self._apps[app] = application
         return application
 
     def _rollup(self, app: bytes) -> Rollup:
