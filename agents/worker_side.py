@@ -14,7 +14,7 @@ from elf.agents.audits.fates import Fates
 from elf.agents.host.means import Means
 from elf.agents.host.memory import give_back_at_rest
 from elf.agents.intake.intake import Intake
-from elf.agents.intake.pump import Sealed
+from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
 from elf.agents.jobs.versions import Versions
 from elf.agents.master_side import MasterSide

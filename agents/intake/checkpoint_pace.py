@@ -1,10 +1,15 @@
-"""How often a source's progress is made durable: syncing costs, and so does reading again what was not synced. Pure."""
+"""How often a source's progress is made durable while nothing is sealed. Pure.
+
+A checkpoint costs each job that has changed: what waits is mapped, what is open is read out and encoded. Then it is
+synced. Not to make it costs, too: what is not durable is read again after a crash.
+"""
 
 from __future__ import annotations
 
-#: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
+#: A checkpoint that nothing sealed waits for comes no sooner than this many times the last one's duration after it: so
+#: they take at most 5 % of the time, ...
 SPACING = 20
-#: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
+#: ... but no later than this many times the usual pause: after one slow sync not minutes are to be read again.
 PAUSES_MAX = 5
 
 
@@ -23,7 +28,7 @@ class CheckpointPace:
         self._cost_ms = 0
 
     def may(self, now_ms: int) -> bool:
-        """Tell whether the next one may be made, if it is worth it."""
+        """Tell whether the next one may be made though nothing is sealed, if it is worth it."""
         # The clock may have been set back.
         self._last_ms = min(self._last_ms, now_ms)
         return now_ms - self._last_ms >= min(SPACING * self._cost_ms, PAUSES_MAX * self.usual_ms)
@@ -33,9 +38,9 @@ class CheckpointPace:
         return now_ms - self._last_ms >= self.usual_ms
 
     def made(self, now_ms: int) -> None:
-        """Note that one is durable."""
+        """Note that one is durable, or that nothing is there that would have to be."""
         self._last_ms = now_ms
 
     def cost(self, took_ms: int) -> None:
-        """Note what it took, with all that came after it."""
+        """Note what it took, with all that came before and after it: mapping, sealing, reading out, writing."""
         self._cost_ms = took_ms

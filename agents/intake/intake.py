@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.intake.pace import Pace
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import Reading
 from elf.agents.intake.push import Appended, PushLog
 from elf.agents.intake.push_keys import PushKey
+from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.state import SourceState
 from elf.agents.worker.worker import Worker

@@ -1,16 +1,14 @@
 """One source at one agent: lines read, parsed once for all jobs, handed on, and checkpointed (DESIGN 3.1 to 3.4).
 
 Runs in the agent's data thread, one call at a time; the event loop only awaits it. A checkpoint is one transaction:
-positions, counters, open PAOs and sealed snapshots of all jobs on this source. A checkpoint that could not be written
-(disk full) is tried again before anything else happens, so nothing is sealed twice and nothing is read past it.
+positions, counters, open PAOs and sealed snapshots of all jobs on this source. One that could not be written is tried
+again before anything else happens.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
-import logging
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -21,7 +19,6 @@ from elf.agents.errors import UnavailableError
 from elf.agents.host.clock import Doubt
 from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
-from elf.agents.intake.checkpoint_pace import CheckpointPace
 from elf.agents.intake.clock_steps import SetBack
 from elf.agents.intake.decoder import Decoder, Recognised
 from elf.agents.intake.lost_lines import LastTimes
@@ -29,6 +26,7 @@ from elf.agents.intake.progress import EventTime, SourceProgress
 from elf.agents.intake.pump_settings import PumpClock, PumpSettings, Reading
 from elf.agents.intake.recognition import Recognition
 from elf.agents.intake.rejections import Rejecting
+from elf.agents.intake.source_checkpoints import Sealed, SourceCheckpoint, SourceCheckpoints
 from elf.agents.intake.verdicts import Verdicts
 from elf.agents.jobs.versions import Versions
 from elf.agents.sources.counters import Counters, Oddities, Parsed
@@ -38,27 +36,9 @@ from elf.agents.sources.rejected import RejectedLines
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.workers import Workers
-from elf.agents.worker.state import Snapshot, SourceState, WorkerState
+from elf.agents.worker.state import Snapshot, SourceState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import NEVER, Verdict
-
-log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Sealed:
-    """A durable snapshot, ready to roll up."""
-
-    tree: bytes
-    snapshot: Snapshot
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pending:
-    source: SourceState
-    places: list[Position]
-    workers: tuple[WorkerState, ...]
-    sealed: Mapping[bytes, Sequence[Snapshot]]
 
 
 class Pump:
@@ -101,7 +81,9 @@ class Pump:
         self._backlog = Backlog(settings.chunk_bytes)
         self.workers = Workers()
         self.progressed_ms = clock()
-        self._checkpoints = checkpoints
+        self._checkpoints = SourceCheckpoints(
+            settings.source, checkpoints, archive, usual_ms=settings.checkpoint_ms, now_ms=clock()
+        )
         self._archive = archive
         self.now_ms = clock
         self._chunk_bytes = settings.chunk_bytes
@@ -111,16 +93,11 @@ class Pump:
         self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
         self._is_half_done = False
-        self._sequence = 0
-        self._pace = CheckpointPace(settings.checkpoint_ms, clock())
-        self._pending: _Pending | None = None
-        #: The last checkpoint, while its events are not in sight in the archive yet.
-        self._unshown: int | None = None
-        self._saved: list[Position] = []
         self._verdicts = Verdicts(self.workers, checkpoints, clock)
-        self._restore()
+        self._restore(self._checkpoints.restore())
         #: On a new disk all pushed lines of before are gone; that some are dated before says nothing, they may be late.
-        self._gone_ms = clock() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
+        is_first = not self._checkpoints.sequence and checkpoints.predecessor is None
+        self._gone_ms = clock() if tail.is_own and is_first else None
         had_events = self.counters.parsed > 0
         self._rejected = rejected
         self.rejecting = Rejecting(settings.source, rejected, had_events=had_events)
@@ -129,27 +106,19 @@ class Pump:
         #: Of a source that is being left: by tree, the last interval whose verdict is waited for.
         self._left: dict[bytes, int] = {}
 
-    def _restore(self) -> None:
-        state = self._checkpoints.source(self.source)
-        if state is not None:
-            progress = msgspec.json.decode(state.counters, type=SourceProgress)
-            self.tail.restore(state.positions, progress.begun_late)
-            self.counters = progress.counters
-            self._sequence = state.sequence
-            self._time.newest_ms = progress.newest_ms
-            self._time.seen_ms = progress.seen_ms
-            self._time.read_ms = progress.read_ms
-            self._last_times = LastTimes(progress.logs, progress.newest_ms)
-            if self._recognition is not None:
-                self.decoder = self._recognition.recall(progress.recognised)
-        if self._archive is not None:
-            recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
-            for _ in range(recovery.damaged):
-                self._checkpoints.damages.note(
-                    "archive",
-                    f"source {self.source}: a file of the archive is damaged and set aside as _damaged-...: "
-                    "its events are in the results but not in the archive",
-                )
+    def _restore(self, state: SourceState | None) -> None:
+        """Go on where a checkpoint ends, if there is one."""
+        if state is None:
+            return
+        progress = msgspec.json.decode(state.counters, type=SourceProgress)
+        self.tail.restore(state.positions, progress.begun_late)
+        self.counters = progress.counters
+        self._time.newest_ms = progress.newest_ms
+        self._time.seen_ms = progress.seen_ms
+        self._time.read_ms = progress.read_ms
+        self._last_times = LastTimes(progress.logs, progress.newest_ms)
+        if self._recognition is not None:
+            self.decoder = self._recognition.recall(progress.recognised)
 
     @property
     def newest_ms(self) -> int | None:
@@ -185,7 +154,7 @@ class Pump:
         """Let a worker go on with other versions of its job, from the next line on."""
         worker = self.workers.get(tree)
         if worker is not None and worker.versions.newest.version.number < versions.newest.version.number:
-            worker.adopt(versions, self._unread(versions))
+            self.workers.adopt(tree, versions, self._unread(versions))
             self.rejecting.tell(worker)
 
     def _feed(self, worker: Worker) -> None:
@@ -212,7 +181,7 @@ class Pump:
         self._backlog = Backlog(settings.chunk_bytes)
         self._ahead_ms_max = settings.ahead_ms_max
         self.from_end = settings.from_end
-        self._pace.usual_ms = settings.checkpoint_ms
+        self._checkpoints.pace.usual_ms = settings.checkpoint_ms
         if self._archive is not None:
             self._archive.rows_max = reading.archive_rows_max
         # Whether lines fit the new format their first ones are to say.
@@ -229,6 +198,7 @@ class Pump:
 
     def held(self) -> list[bytes]:
         """Return, of a source that is being left, the trees whose masters may lack some of what was read of it."""
+        self.workers.take_in()
         held = []
         for tree, worker in self.workers.items():
             settled = worker.progress.settled
@@ -246,15 +216,14 @@ class Pump:
 
     def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
         """Go on, durably, where another agent's checkpoint ends; before any line is read, with all its workers."""
-        assert not self.workers and self._sequence == 0
-        self._checkpoints.write(source, [worker.state(last=True) for worker in workers])
-        self._restore()
+        assert not self.workers
+        self._restore(self._checkpoints.adopt(source, [worker.state(last=True) for worker in workers]))
         self.attach(*workers)
 
     @property
     def held_up(self) -> bool:
         """Whether a checkpoint waits that could not be written; the next one writes it as it was."""
-        return self._pending is not None
+        return self._checkpoints.is_held_up
 
     def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""
@@ -262,7 +231,7 @@ class Pump:
 
     def saved_place(self, path: str) -> Position | None:
         """Return how far the file at a path was read at the last checkpoint; None of files that were there before."""
-        return next((place for place in self._saved if place.path == path and not place.done), None)
+        return self._checkpoints.saved_place(path)
 
     def settle(self, tree: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
         """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
@@ -275,7 +244,7 @@ class Pump:
     def step(self) -> bool:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
         self._refuse_half_done()
-        if self._pending is not None or not self.workers:
+        if self.held_up or not self.workers:
             return False
         if self.is_leaving:
             self._time.rest(True, self.now_ms())
@@ -321,7 +290,7 @@ class Pump:
         return self.decoder
 
     def _refuse_half_done(self) -> None:
-        if self._is_half_done:
+        if self._is_half_done or self.workers.is_half_done:
             raise UnavailableError(f"source {self.source} has failed in the middle of some lines: restart the agent")
 
     def _next_chunk(self, *, first: bool) -> Chunk | None:
@@ -402,13 +371,12 @@ class Pump:
             UnavailableError: a step has failed in the middle; the next start reads its lines again.
         """
         self._refuse_half_done()
-        self._show_archived()
+        self._checkpoints.show_archived()
         told: list[Sealed] = []
-        if self._pending is None:
+        started_ms = self.now_ms.up_ms()
+        if not self.held_up:
             self._verdicts.apply()
             now_ms = self.now_ms()
-            if not self._pace.may(now_ms) and not force:
-                return ()
             watermark_ms = self.watermark_ms()
             sealed = self.workers.seal(watermark_ms)
             # Nothing that would have to be durable: it is there already, and only says where we are.
@@ -416,7 +384,6 @@ class Pump:
             if watermark_ms is not None and any(sealed.values()):
                 self.now_ms.advance_to(watermark_ms)
                 self._has_sealed = True
-            overdue = self._pace.is_due(now_ms) and any(worker.dirty for worker in self.workers.values())
             early = [
                 Sealed(tree, snapshot)
                 for tree, snapshots in sealed.items()
@@ -426,34 +393,33 @@ class Pump:
             waits = sum(map(len, sealed.values())) > len(early)
             if early and not waits:
                 return [*told, *early]  # on disk with the next checkpoint
-            if not (force or overdue or self._verdicts.awaited or waits):
+            # What is sealed is waited for, and does not wait for the disk to rest.
+            if not (force or waits or self._is_overdue(now_ms)):
                 return told
-            self._pending = self._collect(sealed, last=force)
-        started_ms = self.now_ms.up_ms()
-        pending = self._pending
-        if self._archive is not None:
-            self._archive.prepare(pending.source.sequence)
-        self._checkpoints.write(pending.source, pending.workers)
-        self._pending = None
-        self._saved = pending.places
-        self._unshown = pending.source.sequence
+            self._checkpoints.make(self._collect(sealed, last=force))
+        made = self._checkpoints.write()
         self._verdicts.acknowledge()
-        self._pace.made(self.now_ms())
+        self._checkpoints.pace.made(self.now_ms())
         # Whatever the archive does, the tree must have these snapshots before later ones, which would speak for their
         # intervals, too. The next call says what is wrong.
         with contextlib.suppress(OSError):
-            self._show_archived()
-        self._pace.cost(self.now_ms.up_ms() - started_ms)
-        return [
-            *told,
-            *(Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots),
-        ]
+            self._checkpoints.show_archived()
+        self._checkpoints.pace.cost(self.now_ms.up_ms() - started_ms)
+        return [*told, *made.snapshots]
 
-    def _show_archived(self) -> None:
-        """Bring the events of the last checkpoint in sight in the archive, unless they are."""
-        if self._archive is not None and self._unshown is not None:
-            self._archive.commit(self._unshown)
-        self._unshown = None
+    def _is_overdue(self, now_ms: int) -> bool:
+        """Whether it is time for a checkpoint though nothing is sealed."""
+        pace = self._checkpoints.pace
+        if not pace.may(now_ms):
+            return False
+        if self._verdicts.awaited:
+            return True
+        if not pace.is_due(now_ms):
+            return False
+        if self.workers.has_changed():
+            return True
+        pace.made(now_ms)  # nothing there is would have to be durable, and to know that costs each job
+        return False
 
     def _partial_before(self, versions: Versions) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
@@ -468,8 +434,7 @@ class Pump:
             return None
         return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self.now_ms())
 
-    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
-        self._sequence += 1
+    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> SourceCheckpoint:
         states = self.workers.states(sealed, last=last)
         time = self._time
         progress = SourceProgress(
@@ -482,5 +447,4 @@ class Pump:
             begun_late=tuple(sorted(self.tail.begun_late)),
         )
         encoded = msgspec.json.encode(progress)
-        source = SourceState(self.source, self.tail.positions(), encoded, self._sequence)
-        return _Pending(source, self.tail.followed(), tuple(states), sealed)
+        return SourceCheckpoint(self.tail.positions(), encoded, self.tail.followed(), states, sealed)

@@ -57,7 +57,7 @@ class Verdicts:
                 elif verdict.missing:
                     run = worker.unsettled(verdict)
                 before = worker.progress.counted
-                worker.settle(verdict, run)
+                self._workers.settle(tree, verdict, run)
                 if worker.progress.counted != before:
                     # Nor does anybody know what else was read, and pushed, before it was put back.
                     worker.note_gap(worker.versions.end_ms(verdict.through), self._now_ms())

@@ -92,7 +92,7 @@ class Worker:
         self._resumed = NEVER
         #: How many lines the source had read when this last counted them.
         self._read = 0
-        #: No watermark before this one closes another interval.
+        #: No watermark before this one closes another interval, or changes what is counted.
         self._closing_ms = NEVER
         #: It takes the place of an agent whose disk is lost, and has read nothing yet.
         self._succeeds = new and (succeeds or self.progress.counted is not None)
@@ -225,43 +225,46 @@ class Worker:
         )
         return list({each.version.pao_kind: Compiled(each.version, each.plan) for each in touched}.values())
 
-    def admit(self, frame: EventFrame, intervals: Collection[int], kind: int) -> Collection[int]:
-        """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
+    def admit(self, intervals: Collection[int], kind: int) -> Collection[int]:
+        """Say of which intervals this worker takes the PAOs, of some kind, that it is about to be given."""
         through, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if through is None or each > through]
         if dropped:
             taken = [each for each in taken if not holds(dropped, each)]
-        if not taken:
-            return ()
-        self._note_taken(frame, kind)
+        self.dirty = self.dirty or bool(taken)
         return [each for each in taken if self.versions.counts(kind, each)]
 
-    def admit_all(self, frame: EventFrame, intervals: npt.NDArray[np.int64], kind: int) -> npt.NDArray[np.int64]:
+    def admit_all(self, intervals: npt.NDArray[np.int64], kind: int) -> npt.NDArray[np.int64]:
         """Do what `admit` does, of very many intervals. O(intervals)."""
         through = self.progress.counted
         taken = intervals if through is None else intervals[intervals > through]
         for after, until in self.progress.dropped:
             taken = taken[(taken <= after) | (taken > until)]
-        if len(taken):
-            self._note_taken(frame, kind)
+        self.dirty = self.dirty or bool(len(taken))
         return taken[self.versions.counted(kind, taken)]
 
-    def _note_taken(self, frame: EventFrame, kind: int) -> None:
-        self.dirty = True
-        if late := self._late(frame, kind):
-            self.progress = replace(self.progress, late=self.progress.late + late)
+    def note_late(self, wanted: EventFrame, kind: int) -> None:
+        """Count those events that are late of a frame that the job wants, in whichever of its parts their keys are.
 
-    def _late(self, frame: EventFrame, kind: int) -> int:
-        """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
-        sealed, dropped = self.progress.sealed, self.progress.dropped
-        times = frame.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
-        if not times.len() or (not dropped and len(self.versions.all) == 1):
-            return times.len()
-        return sum(
-            count
-            for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(kind, each) and not holds(dropped, each)
-        )
+        They are of intervals that are sealed, that are counted by this kind of PAOs, and that this worker takes.
+        """
+        sealed, dropped, through = self.progress.sealed, self.progress.dropped, self.progress.counted
+        times = wanted.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
+        late = times.len()
+        if late and (dropped or through is not None or len(self.versions.all) > 1):
+            late = sum(
+                count
+                for each, count in self.versions.counts_of(times).items()
+                if self.versions.counts(kind, each) and not holds(dropped, each) and (through is None or each > through)
+            )
+        if late:
+            self.progress = replace(self.progress, late=self.progress.late + late)
+            self.dirty = True
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether it takes the place of an agent whose disk is lost, and the first events it meets say what is gone."""
+        return self._succeeds
 
     def meet(self, frame: EventFrame) -> None:
         """Look at a frame of events before any of it is taken."""
@@ -296,6 +299,10 @@ class Worker:
         self.progress = with_mistyped(before, self.versions, mistyped, parsing)
         self.dirty = self.dirty or self.progress is not before
 
+    def closes(self, watermark_ms: int) -> bool:
+        """Whether a watermark may close an interval, or change what is counted."""
+        return watermark_ms >= self._closing_ms
+
     def seal(self, watermark_ms: int, readouts: Readouts | None = None, read: int = 0) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
 
@@ -309,14 +316,15 @@ class Worker:
             readouts: what others have read that seal at the same time.
             read: how many lines the source has read.
         """
-        if watermark_ms < self._closing_ms:
+        if not self.closes(watermark_ms):
             return []  # most looks of most workers find nothing
         if self._counting and self.versions.rests_from != ALWAYS:
             # Nothing is sealed that would tell how late an event is.
             self._counting = self.versions.counting(self.versions.number(watermark_ms))
         closed = self.versions.closed(watermark_ms)
-        if self.versions.rests_from == ALWAYS:  # else time alone changes what is counted
-            self._closing_ms = self.versions.closing_ms(closed + 1)
+        self._closing_ms = self.versions.closing_ms(closed + 1)
+        if self.versions.rests_from != ALWAYS:  # time alone changes what is counted
+            self._closing_ms = min(self._closing_ms, self.versions.end_ms(self.versions.number(watermark_ms)))
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             if is_overtaken(self.progress):

@@ -8,6 +8,13 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.worker.sharing.parse import Parsing
 
 
+def framed(events: pl.DataFrame, known: EventFrame | None = None) -> EventFrame | None:
+    """Return events as a frame, the one that is known if they are its; None if there are none."""
+    if known is not None and events is known.events:
+        return known
+    return EventFrame(events) if events.height else None
+
+
 class EventFrame:
     """Events that came together; at least one.
 

@@ -55,39 +55,43 @@ def insert_alone(frame: EventFrame, worker: Worker) -> None:
     mapped, left_out, definition = [], [], worker.plan.definition
     for (version, plan), part in worker.parted(frame):
         try:
-            paos = split(plan.reduce(part.events), plan.schema, definition.options.trees)[definition.part]
-            mapped.append((part, paos, plan.schema, version.pao_kind))
+            wanted = plan.wanted(part.events)
+            paos = split(plan.mapped(wanted), plan.schema, definition.options.trees)[definition.part]
+            mapped.append((wanted, paos, plan.schema, version.pao_kind))
         except FunctionsStoppedError:
             if len(worker.versions.all) == 1:
                 raise
             left_out.append(part)
     for part in left_out:
         worker.note_gap(part.first_ms, part.last_ms)
-    for part, paos, schema, kind in mapped:
-        take_together(part, paos, schema, [(worker, kind)])
+    for wanted, paos, schema, kind in mapped:
+        if wanted.height:
+            take_together(EventFrame(wanted), paos, schema, [(worker, kind)])
 
 
 def take_together(
-    frame: EventFrame, paos: pl.DataFrame, schema: PaoSchema, workers: Sequence[tuple[Worker, int]]
+    wanted: EventFrame, paos: pl.DataFrame, schema: PaoSchema, workers: Sequence[tuple[Worker, int]]
 ) -> None:
-    """Give workers the PAOs of a frame of events, each as far as it counts and has not dropped their intervals.
+    """Give workers the PAOs of some events, each as far as it counts and has not dropped their intervals.
 
     Where an interval's cannot be taken in, whoever should have them says that it has a part only; all else is kept.
 
     Args:
-        frame: the events.
+        wanted: the events, those that the filter keeps.
         paos: what they are mapped to, or the part of it that these workers are for.
         schema: of the PAOs.
         workers: each with the kind of PAOs that these are in its job.
     """
+    for worker, kind in workers:
+        worker.note_late(wanted, kind)
     parts, scattered = divided(paos, [worker.open for worker, _ in workers])
     taken: list[tuple[Worker, int, Collection[int]]]
     if scattered is None:
         intervals = [interval for interval, _ in parts]
-        taken = [(worker, kind, worker.admit(frame, intervals, kind)) for worker, kind in workers]
+        taken = [(worker, kind, worker.admit(intervals, kind)) for worker, kind in workers]
     else:
         at = np.unique(paos[INTERVAL].to_numpy())
-        admitted = [(worker, kind, worker.admit_all(frame, at, kind)) for worker, kind in workers]
+        admitted = [(worker, kind, worker.admit_all(at, kind)) for worker, kind in workers]
         for worker, kind, own in admitted:
             _scatter(
                 scattered if len(own) == len(at) else scattered.filter(among(scattered, own)), schema, worker, kind

@@ -14,7 +14,7 @@ import polars as pl
 
 from elf.agents.jobs.plan import Plan
 from elf.agents.worker.poison import Taker
-from elf.agents.worker.sharing.event_frame import EventFrame
+from elf.agents.worker.sharing.event_frame import EventFrame, framed
 from elf.agents.worker.sharing.insertion import Alone, named, take_together
 from elf.agents.worker.worker import Worker
 from elf.cbt import split
@@ -73,14 +73,16 @@ class Filtered:
     def __init__(self, frame: EventFrame, plans: Sequence[Plan]) -> None:
         self._events = frame.events
         self._columns = [name for plan in plans for name in plan.columns]
-        self._wanted: pl.DataFrame | None = None
+        self._wanted: EventFrame | None = None
+        self._is_known = False
 
-    def wanted(self, plan: Plan, events: pl.DataFrame) -> pl.DataFrame:
+    def wanted(self, plan: Plan, events: pl.DataFrame) -> EventFrame | None:
         """Return the events that the filter keeps, of the whole frame or, where that fails somewhere, of a part."""
         if events is not self._events:
-            return plan.wanted(events)
-        if self._wanted is None:
-            self._wanted = plan.wanted(events, self._columns)
+            return framed(plan.wanted(events))
+        if not self._is_known:
+            self._wanted = framed(plan.wanted(events, self._columns))
+            self._is_known = True
         return self._wanted
 
 
@@ -107,14 +109,16 @@ class Together:
 
     def insert(self, events: pl.DataFrame) -> None:
         """Map the frame, or a part of it, and give all workers their rows; if it cannot be mapped, none has any."""
-        frame = self._frame if events is self._frame.events else EventFrame(events)
         if self.filtered is None:
-            paos = self.plan.reduce(events)
+            wanted = framed(self.plan.wanted(events), self._frame)
         else:
-            paos = self.plan.mapped(self.filtered.wanted(self.plan, events))
+            wanted = self.filtered.wanted(self.plan, events)
+        if wanted is None:
+            return
+        paos = self.plan.mapped(wanted.events)
         spread = {trees: split(paos, self.plan.schema, trees) for trees in {trees for trees, _ in self._members}}
         for (trees, part), members in self._members.items():
-            take_together(frame, spread[trees][part], self.plan.schema, members)
+            take_together(wanted, spread[trees][part], self.plan.schema, members)
 
     @property
     def workers(self) -> list[Worker]:

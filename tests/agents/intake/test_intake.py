@@ -13,9 +13,10 @@ from elf.agents.archive.archive import Archive
 from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.pace import BUSY_S, POLL_S
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
+from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format

@@ -6,8 +6,10 @@ import dataclasses
 import pathlib
 import sqlite3
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 from msgspec.structs import replace
 
@@ -15,9 +17,11 @@ import elf.agents.host.clock
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.decoder import Decoder
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.progress import SourceProgress
+from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import PumpSettings
-from elf.agents.jobs.plan import compile_job
+from elf.agents.intake.source_checkpoints import Sealed
+from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
@@ -652,6 +656,105 @@ def test_what_has_failed_in_the_middle_is_never_durable(
     site.crash_and_restart()
     site.run()
     assert sum(site.rows().values()) == 100 and site.pump.counters == Counters(read=100, parsed=100)
+
+
+def test_what_has_failed_in_the_middle_of_what_waited_is_never_durable(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise MemoryError
+
+    site.run()
+    site.write((NOW_MS, "p"))
+    assert site.pump.step()
+    site.clock.now_ms += 60_000
+    with monkeypatch.context() as patch:
+        patch.setattr(Plan, "mapped", failing)
+        with pytest.raises(MemoryError):
+            site.pump.checkpoint()
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="restart the agent"):
+            site.pump.checkpoint(force=True)
+    site.crash_and_restart()
+    site.run()
+    assert site.pump.counters.parsed == 1 and sum(site.rows().values()) == 1
+
+
+def test_jobs_map_once_for_a_checkpoint_however_often_lines_are_found(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped: list[int] = []
+    mapping = Plan.mapped
+
+    def counted(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
+        mapped.append(frame.height)
+        return mapping(plan, frame)
+
+    site.write((NOW_MS - 10_000, "p"))
+    site.run()
+    monkeypatch.setattr(Plan, "mapped", counted)
+    for number in range(7):
+        site.write((NOW_MS, f"p{number}"))
+        assert site.pump.step() and site.pump.checkpoint() == [] and mapped == []
+    site.clock.now_ms += SETTINGS.checkpoint_ms
+    site.pump.checkpoint()
+    assert mapped == [7]
+    site.crash_and_restart()
+    assert site.pump.counters.parsed == 8, "with all lines whose positions are on disk"
+    site.clock.now_ms += 60_000
+    site.run()
+    assert sum(site.rows().values()) == site.pump.counters.parsed == 8
+
+
+def test_a_job_that_wants_no_line_is_asked_once_a_checkpoint(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def none(plan: Plan, frame: pl.DataFrame, columns: object = ()) -> pl.DataFrame:
+        asked.append(frame.height)
+        return frame.clear()
+
+    site.write((NOW_MS - 10_000, "p"))
+    site.run()
+    monkeypatch.setattr(Plan, "wanted", none)
+    for rounds in (1, 2):
+        site.clock.now_ms += SETTINGS.checkpoint_ms // 2
+        for number in range(4):
+            site.write((NOW_MS, f"p{number}"))
+            site.pump.step()
+            site.pump.checkpoint()
+        assert len(asked) == rounds // 2
+
+
+def test_what_is_sealed_does_not_wait_for_a_slow_disk_to_be_paid_for_and_all_else_does(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole checkpoint is paid for, with what it takes to read out what is open."""
+    site.write((NOW_MS - 10_000, "p"))
+    site.run()
+    collects = site.pump._collect
+    up_ms = [0]
+
+    def slow(*given: Any, **options: Any) -> Any:
+        up_ms[0] += 150
+        return collects(*given, **options)
+
+    monkeypatch.setattr(site.pump, "_collect", slow)
+    monkeypatch.setattr(site.clock, "up_ms", lambda: up_ms[0])
+    site.pump.checkpoint(force=True)
+
+    def read_and_saved(after_ms: int) -> tuple[int, int]:
+        """Read a line of some time after the last checkpoint, then; return how many are read, and on disk."""
+        site.clock.now_ms = BASE_MS + NOW_MS + after_ms
+        site.write((NOW_MS + after_ms, "a"))
+        site.pump.step()
+        site.sealed += site.pump.checkpoint()
+        state = site.checkpoints.source("clicks")
+        assert state is not None
+        return site.pump.counters.read, msgspec.json.decode(state.counters, type=SourceProgress).counters.read
+
+    assert read_and_saved(SETTINGS.checkpoint_ms + 200) == (2, 1), "it would cost 150 ms again"
+    assert read_and_saved(PLAN.interval_ms + 100) == (3, 3), "an interval has ended, and others wait for that"
+    assert sum(site.rows().values()) == 2
 
 
 def test_a_job_is_not_concerned_with_the_types_that_another_one_has(site: Site) -> None:

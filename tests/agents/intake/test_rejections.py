@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from elf.agents.intake.decoder import Decoder
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.rejections import NOTED_MS
+from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
 from elf.agents.settings.config import PrivacySection

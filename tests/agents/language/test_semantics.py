@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.intake.decoder import Decoder
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump
 from elf.agents.intake.pump_settings import PumpSettings
+from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.jobs.plan import Plan
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.files.tail import Tail

@@ -79,14 +79,14 @@ def test_a_huge_line_of_poison_is_rejected_alone() -> None:
 
 def test_an_event_a_plan_fails_on_is_left_out_and_labelled(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of()
-    worker, reduce = Worker(plan, "w1"), type(plan).reduce
+    worker, mapped = Worker(plan, "w1"), type(plan).mapped
 
     def fragile(self: object, frame: pl.DataFrame) -> pl.DataFrame:
         if (frame["cents"] == 13).any():
             raise pl.exceptions.ComputeError("poisoned")
-        return reduce(plan, frame)
+        return mapped(plan, frame)
 
-    monkeypatch.setattr(type(plan), "reduce", fragile)
+    monkeypatch.setattr(type(plan), "mapped", fragile)
     insert_whatever(worker, events([(0, "a", 1), (4_000, "a", 13), (5_000, "b", 2)]))
     assert worker.progress.gaps == ((2, 2),)
     assert sum(1 for snapshot in worker.seal(20_000) if snapshot.payload) == 2

@@ -33,7 +33,7 @@ class Table(World):
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name not in ("insert", "seal", "settle", "store", "change", "restart", "attach"):
+        if name not in ("insert", "take_in", "seal", "settle", "store", "note_gap", "change", "restart", "attach"):
             return found
 
         def patched(*given_: Any) -> Any:
@@ -56,7 +56,8 @@ def test_a_table_changes_nothing_that_anybody_is_told(told: list[tuple[Any, ...]
         fragile(patch)
         for what, *given_ in told:
             assert getattr(table, what)(*given_) == getattr(trees, what)(*given_)
-            assert table.progress() == trees.progress()
+            if what in ("store", "take_in", "note_gap"):
+                assert table.progress() == trees.progress()
         assert table.store(last) == trees.store(last)
         assert table.seal(10**6) == trees.seal(10**6)
         assert table.store(True) == trees.store(True)
@@ -144,6 +145,7 @@ def test_events_of_as_many_intervals_open_no_tree_and_are_stored_once(work: dict
     workers = Workers({b"job": worker})
     workers.insert(events([(0, "a", 1)]))
     workers.insert(many(100))
+    workers.take_in()
     assert work["trees"] == 1 and work["merged"] <= 4 * N
     disk: dict[int, bytes] = {}
 
@@ -163,6 +165,7 @@ def test_events_of_as_many_intervals_open_no_tree_and_are_stored_once(work: dict
     assert store() >= N
     for second in range(50):  # honest events come, and their intervals are sealed
         workers.insert(events([(second * 2_000, "a", 1), (second * 2_000 + 1, "b", 1)]))
+        workers.take_in()
         worker.seal(second * 2_000)
         assert store() <= 100, "what is open far ahead is written once"
     assert work["trees"] <= 60 and work["merged"] <= 6 * N

@@ -49,6 +49,11 @@ def crew(*workers: Worker) -> Workers:
     return Workers({bytes([at]): worker for at, worker in enumerate(workers)})
 
 
+def insert(workers: Workers, frame: pl.DataFrame) -> None:
+    workers.insert(frame)
+    workers.take_in()
+
+
 def rows_of(worker: Worker) -> collections.Counter[tuple[object, ...]]:
     found: collections.Counter[tuple[object, ...]] = collections.Counter()
     for snapshot in worker.seal(10**9):
@@ -64,7 +69,7 @@ def test_parts_hold_together_what_one_worker_holds(told: list[list[tuple[int, st
     kin = crew(*parts)
     for frame in told:
         one.insert(events(frame))
-        kin.insert(events(frame))
+        insert(kin, events(frame))
     held = [rows_of(part) for part in parts]
     keys = [{row[1] for row in rows} for rows in held]
     assert sum(held, collections.Counter()) == rows_of(one)
@@ -73,16 +78,16 @@ def test_parts_hold_together_what_one_worker_holds(told: list[list[tuple[int, st
 
 def test_events_are_mapped_once_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     mapped = 0
-    reduce = Plan.reduce
+    mapping = Plan.mapped
 
     def counted(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
         nonlocal mapped
         mapped += 1
-        return reduce(plan, frame)
+        return mapping(plan, frame)
 
     lone = Worker(plan_of(), "w1", tree=b"lone")
-    monkeypatch.setattr(Plan, "reduce", counted)
-    crew(*(Worker(plan, "w1") for plan in PLANS), lone).insert(events([(0, "a", 1), (1, "b", 2)]))
+    monkeypatch.setattr(Plan, "mapped", counted)
+    insert(crew(*(Worker(plan, "w1") for plan in PLANS), lone), events([(0, "a", 1), (1, "b", 2)]))
     assert mapped == 2
 
 
@@ -144,7 +149,7 @@ def test_equal_filters_are_evaluated_once_and_only_those(monkeypatch: pytest.Mon
     frame = events([(0, "a", 1), (1, "b", 2), (5_000, None, 3), (7_000, "c", None)])
     with monkeypatch.context() as patch:
         patch.setattr(Plan, "wanted", noted)
-        together.insert(frame)
+        insert(together, frame)
     assert len(filtered) == 3 and len(set(filtered)) == 3
     for worker in apart:
         worker.insert(frame)
@@ -164,7 +169,7 @@ def test_an_event_that_a_shared_filter_fails_on_is_left_out_of_all_jobs_with_it(
     monkeypatch.setattr(Plan, "wanted", fails)
     queries = [FILTERED, FILTERED.replace("count(*)", "max(cents)"), FILTERED.replace("WHERE cents > 1 ", "")]
     workers = [Worker(plan_of(query), "w1") for query in queries]
-    crew(*workers).insert(events([(0, "a", 2), (4_000, "a", 13), (5_000, "a", 3)]))
+    insert(crew(*workers), events([(0, "a", 2), (4_000, "a", 13), (5_000, "a", 3)]))
     assert [worker.progress.gaps for worker in workers] == [((2, 2),), ((2, 2),), ()]
     assert [sorted(rows_of(worker)) for worker in workers] == [
         [(0, "a", 1), (2, "a", 1)],
@@ -176,10 +181,10 @@ def test_an_event_that_a_shared_filter_fails_on_is_left_out_of_all_jobs_with_it(
 def test_each_part_drops_what_its_own_verdicts_drop() -> None:
     parts = [Worker(plan, "w1") for plan in part_plans(options='straggler = "drop"')]
     kin = crew(*parts)
-    kin.insert(events([(0, name, 1) for name in "abcdefgh"]))
+    insert(kin, events([(0, name, 1) for name in "abcdefgh"]))
     (snapshot,) = parts[1].seal(2_000)
     parts[1].settle(Verdict(-1, 0, missing=True, named=True), [snapshot])
-    kin.insert(events([(1_000, name, 1) for name in "abcdefgh"] + [(2_000, name, 1) for name in "abcdefgh"]))
+    insert(kin, events([(1_000, name, 1) for name in "abcdefgh"] + [(2_000, name, 1) for name in "abcdefgh"]))
     intervals = [sorted({row[0] for row in rows_of(part)}) for part in parts]
     assert intervals == [[0, 1], [1], [0, 1]]
 
@@ -187,17 +192,17 @@ def test_each_part_drops_what_its_own_verdicts_drop() -> None:
 def test_an_event_that_cannot_be_mapped_is_left_out_of_all_parts_and_they_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reduce = Plan.reduce
+    mapping = Plan.mapped
 
     def fails(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
         if (frame["cents"] == 13).any():
             raise ValueError("13")
-        return reduce(plan, frame)
+        return mapping(plan, frame)
 
-    monkeypatch.setattr(Plan, "reduce", fails)
+    monkeypatch.setattr(Plan, "mapped", fails)
     parts = [Worker(plan, "w1") for plan in PLANS]
     kin = crew(*parts)
-    kin.insert(events([(0, "a", 1), (4_000, "a", 13), (5_000, "b", 2)]))
+    insert(kin, events([(0, "a", 1), (4_000, "a", 13), (5_000, "b", 2)]))
     assert all(part.progress.gaps == ((2, 2),) for part in parts)
     assert sum(row[3] for part in parts for row in rows_of(part) if row[2] is None) == 2
 
@@ -205,15 +210,15 @@ def test_an_event_that_cannot_be_mapped_is_left_out_of_all_parts_and_they_say_so
 def test_a_part_that_cannot_take_events_says_so_and_the_others_keep_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Worker(plan, "w1") for plan in PLANS]
     kin = crew(*parts)
-    insert = BufferTree.insert
+    insert_in = BufferTree.insert
 
     def fails(tree: BufferTree, frame: pl.DataFrame) -> None:
         if "c" in frame["k0"].to_list():
             raise OverflowError("too much")
-        insert(tree, frame)
+        insert_in(tree, frame)
 
     monkeypatch.setattr(BufferTree, "insert", fails)
-    kin.insert(events([(0, name, 1) for name in "abcdefgh"]))
+    insert(kin, events([(0, name, 1) for name in "abcdefgh"]))
     failed = [part for part in parts if part.progress.gaps]
     assert len(failed) == 1 and failed[0].progress.gaps == ((0, 0),)
     assert {row[1] for part in parts if part is not failed[0] for row in rows_of(part)} < set("abdefgh")
@@ -227,12 +232,12 @@ def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.
         stop = Version(number=2, definition=plan.definition, what="stop", since=2 + at, ends_ms=9)
         part.adopt(Versions([Compiled(published, plan), Compiled(stop, plan)]), 0)
     kin = crew(*parts)
-    kin.insert(events([(2_000 * interval, name, 1) for interval in range(6) for name in "abcdefgh"]))
+    insert(kin, events([(2_000 * interval, name, 1) for interval in range(6) for name in "abcdefgh"]))
     held = [rows_of(part) for part in parts]
     assert [sorted({row[0] for row in rows}) for rows in held] == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
     assert all(part.plans == [] and part.counts_nothing for part in parts), "10**9 ms later nothing is retained"
-    monkeypatch.setattr(Plan, "reduce", lambda plan, frame: pytest.fail("nobody wants it"))
-    kin.insert(events([(10**9, "a", 1)]).drop("cents"))
+    monkeypatch.setattr(Plan, "mapped", lambda plan, frame: pytest.fail("nobody wants it"))
+    insert(kin, events([(10**9, "a", 1)]).drop("cents"))
 
 
 def test_parts_take_their_own_keys_of_a_frame_that_two_versions_count() -> None:
@@ -245,7 +250,7 @@ def test_parts_take_their_own_keys_of_a_frame_that_two_versions_count() -> None:
         update = Version(number=2, definition=definition, what="update", since=2, begins=2, pao_kind=2)
         part.adopt(Versions([Compiled(published, old), Compiled(update, new)]), 0)
     kin = crew(*parts)
-    kin.insert(events([(2_000 * interval, name, 2) for interval in range(4) for name in "abcdefgh"]))
+    insert(kin, events([(2_000 * interval, name, 2) for interval in range(4) for name in "abcdefgh"]))
     found = [
         [(kind, *row[:2]) for kind, frame in part.open.snapshot().parts for row in frame.rows() if row[2] is None]
         for part in parts

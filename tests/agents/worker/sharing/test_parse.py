@@ -44,6 +44,7 @@ def read(workers: Workers, values: Sequence[str]) -> None:
     chunk = "".join(lines).encode()
     for parsing in workers.parsings({}):
         workers.insert(parse_chunk(JsonLines(), chunk, parsing.columns).events, parsing)
+    workers.take_in()
 
 
 def results(workers: Workers) -> list[object]:
