@@ -58,6 +58,14 @@ TYPES = {
     Kind.DURATION: SqlType.DOUBLE,
 }
 
+#: Kinds of which nothing is no value: where it may stand, it is null.
+NO_TEXTS = frozenset(
+    (
+        *(Kind.IP, Kind.ADDR, Kind.ADDRESSES, Kind.UPSTREAMS, Kind.STATUSES, Kind.NUMBERS, Kind.IDENT, Kind.METHOD),
+        *(Kind.PROTOCOL, Kind.STATUS, Kind.INT, Kind.BYTES, Kind.NUMBER, Kind.DURATION, Kind.HEX),
+    )
+)
+
 #: Items joined by commas or colons.
 LISTS = frozenset({Kind.ADDRESSES, Kind.UPSTREAMS, Kind.STATUSES, Kind.NUMBERS})
 

@@ -27,6 +27,7 @@ class Field(NamedTuple):
         notations: of a time: those that it may have, the first that fits first.
         pads: spaces may stand before it: it is aligned to the right.
         cell: it is a value of CSV: between quotes, where a quote is written twice, or bare.
+        may_lack: nothing may stand in its place, and is null.
         ends: bytes that end it whatever comes behind: the separator of a table, which the last value has none behind.
     """
 
@@ -35,6 +36,7 @@ class Field(NamedTuple):
     notations: tuple[Notation, ...] = ()
     pads: bool = False
     cell: bool = False
+    may_lack: bool = False
     ends: bytes = b""
 
     @property

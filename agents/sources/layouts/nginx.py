@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.kinds import NO_TEXTS, Kind
 from elf.agents.sources.layouts.layout import Field, Layout, Token, checked
 from elf.agents.sources.layouts.notation import declared, field, merged
 
@@ -47,23 +47,28 @@ _TEXTS = re.compile(r"(?:http|sent_http|cookie|arg|upstream_http|upstream_cookie
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<bare>\w+))")
 
 
-def read_nginx(text: str, escapes: bool = True) -> Layout:
+def read_nginx(text: str, escape: str = "default") -> Layout:
     """Read the text of a `log_format`.
 
     Args:
         text: with its variables.
-        escapes: the server escapes quotes; if not, a text between quotes ends where the rest of the line fits.
+        escape: how the server escapes values. By `default`, one that is missing is a hyphen; by `json` it is nothing,
+            and by `none`, too, where a text between quotes ends where the rest of the line fits.
 
     Raises:
         ConfigError: it is ambiguous.
     """
     found: list[Token] = []
     end = 0
+    # Texts of objects are pasted without what is around them, too.
+    may_lack = frozenset(Kind) if escape != "default" else NO_TEXTS if text.lstrip().startswith("{") else frozenset()
     for match in _VARIABLE.finditer(text):
         found.append(text[end : match.start()].encode())
         end = match.end()
         made = _field(match["braced"] or match["bare"])
-        found.append(made._replace(kind=Kind.LOOSE) if made.kind is Kind.QUOTED and not escapes else made)
+        if made.kind is Kind.QUOTED and escape == "none":
+            made = made._replace(kind=Kind.LOOSE)
+        found.append(made._replace(may_lack=made.kind in may_lack))
     return checked(Layout(merged([*found, text[end:].encode()])))
 
 

@@ -8,23 +8,24 @@ from collections.abc import Collection, Sequence
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.apache import read_apache
+from elf.agents.sources.layouts.directives import apache_directive, is_directive, nginx_directive, without_quotes
 from elf.agents.sources.layouts.haproxy import read_haproxy
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import Field, Layout, Token, checked
 from elf.agents.sources.layouts.nginx import read_nginx
 from elf.agents.sources.layouts.notation import merged, read_layout
 
-_NGINX = re.compile(r"\s*log_format\s+\S+(?:\s+escape=(?P<escape>\w+))?\s+(?P<body>.*?);?\s*", re.S)
-_APACHE = re.compile(r"\s*(?:LogFormat|CustomLog\s+\S+)\s+(?P<body>\".*\"|'.*')(?:\s+[\w=!-]+)*\s*", re.S | re.I)
 _HAPROXY = re.compile(r"\s*log-format\s+(?P<body>.*?)\s*", re.S)
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.S)
 _OWN = re.compile(r"\{[\w@.-]*:[a-z]+[^{}]*\}")
+#: What looks as if it was of our notation.
+_OF_APACHE = re.compile(r"%!?[\d,]*[<>]?\{[^}]*\}\^?[A-Za-z]")
 _OF_HAPROXY = re.compile(r"%(?:\{[^}]*\})?(?:ci|cp|ST|TR|Ta|ft|tsc|hr|hs)\b")
 
 
 def is_layout(text: str) -> bool:
     """Tell whether a text is meant as a layout, not as the name of a format."""
-    return "$" in text or "%" in text or _OWN.search(text) is not None
+    return "$" in text or "%" in text or _OWN.search(text) is not None or is_directive(text)
 
 
 @functools.lru_cache(maxsize=256)
@@ -32,21 +33,19 @@ def pasted(text: str) -> Layout:
     """Read a layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
 
     Args:
-        text: the directive, or only its text.
+        text: the directive, with what may stand around it, or only its text.
 
     Raises:
         ConfigError: it is none of these, or ambiguous.
     """
-    if directive := _NGINX.fullmatch(text):
-        if directive["escape"] == "json":
-            raise ConfigError("this log_format writes JSON (escape=json); use format = 'json' instead")
-        body = "".join(_unescaped(single or double) for single, double in _QUOTED.findall(directive["body"]))
-        return read_nginx(body, escapes=directive["escape"] != "none")
+    if (log_format := nginx_directive(text)) is not None:
+        return read_nginx(log_format.text, log_format.escape)
     if directive := _HAPROXY.fullmatch(text):
         return read_haproxy(_text_of(directive["body"]))
-    directive = _APACHE.fullmatch(text)
-    body = _text_of(directive["body"] if directive else text.strip())
-    if _OWN.search(body) is not None and "$" not in body:
+    if (of_apache := apache_directive(text)) is not None:
+        return read_apache(of_apache)
+    body = without_quotes(text.strip())
+    if _OWN.search(_OF_APACHE.sub("", body)) is not None and "$" not in body:
         return read_layout(body)
     if "$" in body:
         return read_nginx(body)

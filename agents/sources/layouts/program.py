@@ -10,13 +10,15 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from elf.agents.sources.layouts.kinds import Kind
+from elf.agents.sources.layouts.kinds import NO_TEXTS, Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout, Part, Token, first_of
 from elf.agents.sources.times.notations import Notation
 
 _ENDS_UNQUOTED = frozenset(b"])}\t|")
 #: Values between these may have spaces, the last one, too, behind which there is none.
 _SEPARATORS = (b"\t", b"|")
+#: Whose grammar says itself what nothing is.
+_NEVER_LACK = frozenset((Kind.TIME, Kind.LOOSE, Kind.REST, Kind.QUERY))
 
 
 class Op(enum.IntEnum):
@@ -42,6 +44,7 @@ class Step(NamedTuple):
         quoted: the field stands between quotes.
         pads: spaces may stand before the field.
         cell: the field is a value of CSV.
+        may_lack: nothing in the place of the field is null.
         notations: of a time.
         shown: the field for people.
     """
@@ -56,6 +59,7 @@ class Step(NamedTuple):
     quoted: bool = False
     pads: bool = False
     cell: bool = False
+    may_lack: bool = False
     notations: tuple[Notation, ...] = ()
     shown: str = ""
 
@@ -106,12 +110,21 @@ def _add(
         elif isinstance(token, Field):
             before = tokens[index - 1] if index else b""
             ends = before[:1] if not follow and isinstance(before, bytes) and before[:1] in _SEPARATORS else b""
-            steps.append(_field(token._replace(ends=token.ends or ends), follow, quoted, names))
+            may_lack = token.may_lack or (token.kind in NO_TEXTS and _is_alone(tokens, index))
+            token = token._replace(ends=token.ends or ends, may_lack=may_lack and token.kind not in _NEVER_LACK)
+            steps.append(_field(token, follow, quoted, names))
         else:
             steps.append(Step(Op.PART, first_of(token)))
             place = len(steps) - 1
             _add(steps, token.tokens, follow, quoted, names)
             steps[place] = steps[place]._replace(skip=len(steps))
+
+
+def _is_alone(tokens: Sequence[Token], index: int) -> bool:
+    """Tell whether a field has quotes before and behind it."""
+    sides = tokens[max(index - 1, 0)], tokens[min(index + 1, len(tokens) - 1)]
+    before, behind = (token if isinstance(token, bytes) else b"" for token in sides)
+    return before.endswith(b'"') and behind.startswith(b'"')
 
 
 def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str, int]) -> Step:
@@ -139,6 +152,7 @@ def _field(field: Field, follow: Sequence[bytes], quoted: bool, names: dict[str,
         quoted=quoted,
         pads=field.pads,
         cell=field.cell,
+        may_lack=field.may_lack,
         notations=field.notations,
         shown=field.shown,
     )
@@ -171,9 +185,9 @@ def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
         outputs: of the columns that are wanted, which of the outputs each is.
 
     The bytes, little endian: steps (u16), slots (u16), is open (u8); of each slot its output (i16); of each step: op,
-    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads, 4 cell), number of notations (u8), a bitmap of
-    its stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16): text, after,
-    and the pattern of each notation.
+    kind (u8 each), slot (i16), skip (u16), flags (u8; 1 quoted, 2 pads, 4 cell, 8 may lack), number of notations (u8),
+    a bitmap of its stops (256 bits, bit b of byte a is the byte 8 a + b), and as texts, each behind its length (u16):
+    text, after, and the pattern of each notation.
     """
     parts = [HEADER.pack(len(program.steps), len(program.slots), program.is_open)]
     for field in program.slots:
@@ -181,7 +195,7 @@ def encoded(program: Program, outputs: Mapping[str, int]) -> bytes:
         parts.append(struct.pack("<h", output))
     for step in program.steps:
         stops = sum(1 << byte for byte in step.stops).to_bytes(32, "little")
-        flags = step.quoted | step.pads << 1 | step.cell << 2
+        flags = step.quoted | step.pads << 1 | step.cell << 2 | step.may_lack << 3
         parts.append(STEP.pack(step.op, step.kind, step.slot, step.skip, flags, len(step.notations), stops))
         texts = [step.text, step.after, *(notation.pattern.encode() for notation in step.notations)]
         parts += [struct.pack("<H", len(text)) + text for text in texts]

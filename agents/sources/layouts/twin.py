@@ -145,6 +145,7 @@ def decoded(program: bytes) -> tuple[Program, list[int]]:
                 quoted=bool(flags & 1),
                 pads=bool(flags & 2),
                 cell=bool(flags & 4),
+                may_lack=bool(flags & 8),
                 notations=tuple(Notation("", text().decode(), "") for _ in range(notations)),
             )
         )

@@ -29,9 +29,11 @@ from elf.agents.sources.layouts.program import Step
 from elf.agents.sources.times.notations import read_time
 
 _PORT_RUN = re.compile(rb"\[[^\]]*\]|[0-9A-Za-z:._%-]*")
-_ITEM = re.compile(rb'[^ ,"\x00-\x1f]*')
-#: Where the list stands between brackets; addresses may have their own.
-_BRACKETED_ITEM = re.compile(rb'(?:\[[^\]\x00-\x1f]*\])?[^ ,"\]\x00-\x1f]*')
+#: Items of lists, by what comes behind these, and is in none. Between brackets, addresses may have their own.
+_ITEM_BEFORE = {
+    closing: re.compile(rb'[^ ,"\x00-\x1f' + re.escape(bytes([closing])) + b"]*") for closing in b"})|; "
+} | {ord("]"): re.compile(rb'(?:\[[^\]\x00-\x1f]*\])?[^ ,"\]\x00-\x1f]*')}
+_CLOSINGS = b"]})|;"
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _PROTOCOL = rb"[A-Z]+/[0-9](?:\.[0-9])?"
 _BARE_REQUEST = re.compile(rb"[^ \x00-\x1f]+ [^ \x00-\x1f]+ " + _PROTOCOL)
@@ -97,6 +99,8 @@ def read_value(step: Step, line: bytes, at: int, has_ident: bool) -> Value:
             at += 1
     if step.cell:
         return _cell(step, line, at)
+    if step.may_lack and (at == len(line) or line[at] in step.stops):
+        return Value(-1, -1, at)
     reader = _READERS.get(step.kind)
     if reader is not None:
         return reader(step, line, at)
@@ -295,7 +299,7 @@ def _query(step: Step, line: bytes, at: int) -> Value:
 
 def _list(step: Step, line: bytes, at: int) -> Value:
     """Read items joined by `, ` (a retry) or ` : ` (an internal redirect); of addresses also by a comma alone."""
-    place, item = at, _BRACKETED_ITEM if 93 in step.stops else _ITEM
+    place, item = at, _ITEM_BEFORE[next((byte for byte in _CLOSINGS if byte in step.stops), ord(" "))]
     while True:
         found = item.match(line, place)
         assert found is not None

@@ -1,8 +1,7 @@
 /* Lists: items joined by ", " (a retry) or " : " (an internal redirect); of addresses by a comma alone, too. */
 #include "scan.h"
 
-/* Where bytes end that are no spaces, commas, quotes or control bytes, nor the closing bracket if there is one behind
- * the list. */
+/* Where bytes end that are no spaces, commas, quotes or control bytes, nor what closes the list. */
 static inline const uint8_t *item_end(const uint8_t *at, const uint8_t *end, uint8_t closing)
 {
     Vector space = every(' '), comma = every(','), quote = every('"'), control = every(31), close = every(closing);
@@ -51,13 +50,23 @@ static ptrdiff_t joint(int kind, const uint8_t *at, const uint8_t *end)
     return begins(at, end, " : ") ? 3 : 0;
 }
 
+/* What comes behind a list, and is in none: a bracket, or the like; a space if nothing does. */
+static uint8_t closing_of(const Step *step)
+{
+    static const uint8_t closings[] = "]})|;";
+    for (const uint8_t *byte = closings; *byte; byte++)
+        if (is_stop(step, *byte))
+            return *byte;
+    return ' ';
+}
+
 const uint8_t *read_list(Step *step, Line *line, const uint8_t *at, Value *value)
 {
     const uint8_t *item = at;
-    int is_bracketed = is_stop(step, ']');
+    uint8_t closing = closing_of(step);
     for (;;) {
-        const uint8_t *begin = is_bracketed ? bracket_end(item, line->end) : item;
-        const uint8_t *end = item_end(begin, line->end, is_bracketed ? ']' : ' ');
+        const uint8_t *begin = closing == ']' ? bracket_end(item, line->end) : item;
+        const uint8_t *end = item_end(begin, line->end, closing);
         if (!is_item(step->kind, item, end))
             return misfit(line, item);
         ptrdiff_t size = joint(step->kind, end, line->end);

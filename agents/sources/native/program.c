@@ -11,6 +11,8 @@
 #define FLAG_QUOTED 1
 #define FLAG_PADS 2
 #define FLAG_CELL 4
+#define FLAG_MAY_LACK 8
+#define FLAGS (FLAG_QUOTED | FLAG_PADS | FLAG_CELL | FLAG_MAY_LACK)
 
 static int take_text(Input *input, Text *text)
 {
@@ -90,7 +92,7 @@ static uint8_t code_of(const Step *step)
 {
     if (step->kind == KIND_LOOSE)
         return DO_LOOSE;
-    if (step->cell)
+    if (step->cell || (step->may_lack && step->quoted))
         return DO_READ;
     if (step->quoted && !step->pads && step->ends_at_quote)
         return step->kind == KIND_QUOTED ? DO_QUOTED : step->kind == KIND_REQUEST ? DO_REQUEST : DO_READ;
@@ -116,6 +118,15 @@ static uint8_t code_of(const Step *step)
     }
 }
 
+/* Nothing, which is null, or a value. */
+static const uint8_t *read_or_nothing(Step *step, Line *line, const uint8_t *at, Value *value)
+{
+    if (!ends_here(step, line, at))
+        return step->own(step, line, at, value);
+    value->begin = NULL;
+    return at;
+}
+
 static int put_step(Step *step, const uint8_t *bytes, Input *input)
 {
     *step = (Step){.kind = bytes[1], .skip = u16(bytes + 4), .stops = bytes + 8, .output = NO_OUTPUT};
@@ -127,14 +138,16 @@ static int put_step(Step *step, const uint8_t *bytes, Input *input)
     uint8_t op = bytes[0];
     if (op < LITERAL || op >= OPS || step->kind < KIND_WORD || step->kind >= KINDS)
         return BAD;
-    if (bytes[6] > (FLAG_QUOTED | FLAG_PADS | FLAG_CELL) || take_text(input, &step->text) != DONE ||
+    if (bytes[6] > FLAGS || take_text(input, &step->text) != DONE ||
         take_text(input, &step->after) != DONE)
         return BAD;
     put_word(step->text, &step->word, &step->mask);
     if (is_in_line(step->after) && *step->after.at != '-')
         put_word(step->after, &step->after_word, &step->after_mask);
     step->before_port = step->after.size && *step->after.at == ':';
-    step->read = step->cell ? read_cell : reader_of(step->kind, step->quoted);
+    step->may_lack = (bytes[6] & FLAG_MAY_LACK) != 0;
+    step->own = step->cell ? read_cell : reader_of(step->kind, step->quoted);
+    step->read = step->may_lack && !step->cell ? read_or_nothing : step->own;
     if (op == FIELD)
         put_ends(step);
     step->code = op == LITERAL ? DO_LITERAL : op == PART ? DO_PART : op == END ? DO_END : code_of(step);

@@ -125,9 +125,11 @@ enum Code {
 
 struct Step {
     Reader read;
+    Reader own;            /* the same, but of what may be nothing */
     uint8_t code, kind;
     uint8_t quoted, pads;
     uint8_t cell;           /* it is one of CSV */
+    uint8_t may_lack;       /* nothing in its place is null */
     uint8_t before_port;   /* a colon comes after what may hold colons */
     uint8_t marks;         /* how many bytes end it; more than MARKS: see `ends` */
     uint8_t ends_at_quote; /* a quote does, and nothing else */

@@ -13,6 +13,7 @@ typedef struct {
     const uint8_t *at, *end;
     int numbers[TIME_NUMBERS]; /* -1: not said */
     int is_pm, offset_minutes;
+    int is_apart; /* a space stands before the offset */
     int64_t part_ns;
     int64_t whole_ms;
     int is_whole; /* `whole_ms` says it all but the part of a second */
@@ -137,7 +138,7 @@ static int take_offset(Clock *clock)
     return 1;
 }
 
-/* A name of three or four letters, or none. */
+/* A name of three or four letters, or none; where words may follow the time, only the one behind an offset apart. */
 static int take_zone_name(Clock *clock, const Step *step)
 {
     int letters = 0;
@@ -146,6 +147,8 @@ static int take_zone_name(Clock *clock, const Step *step)
     while (letters < 5 && byte_at(clock, letters + 1) >= 'A' && byte_at(clock, letters + 1) <= 'Z')
         letters++;
     int next = byte_at(clock, letters + 1);
+    if (is_stop(step, ' ') && !(clock->is_apart && letters == 3 && memcmp(clock->at, " UTC", 4) == 0))
+        return 1;
     if ((letters == 3 || letters == 4) && (next < 0 || is_stop(step, (uint8_t)next)))
         clock->at += letters + 1;
     return 1;
@@ -156,7 +159,8 @@ static int take_constant(Clock *clock, int code)
     int byte = byte_at(clock, 0), next = byte_at(clock, 1);
     switch (code) {
     case '_': /* what follows is an offset: a space behind which there is none is no part of the time */
-        clock->at += byte == ' ' && (next == '+' || next == '-' || next == 'Z');
+        clock->is_apart = byte == ' ' && (next == '+' || next == '-' || next == 'Z');
+        clock->at += clock->is_apart;
         return 1;
     case 't':
         clock->at++;

@@ -11,7 +11,8 @@ A notation is a pattern of literals and of these, each of which knows where it e
     %3 %6 %9            so many digits, a part of a second
     %t                  T or a space
     %z                  Z, or an offset: +hh:mm, +hhmm, +hh
-    %_ %u               a space, or nothing; a space and a name of a zone that an offset said before, or nothing
+    %_ %u               a space, or nothing; a space and a name of a zone that an offset said before, or nothing: where
+                        words may follow the time, it is UTC behind a space, an offset and a space, and else a word
     %G                  GMT or UTC
     %s %Q               seconds since 1970; those, or ms, us or ns, told apart by the number of digits, with a fraction,
                         but no digits of a date and a time of day
@@ -165,6 +166,7 @@ class _Clock:
         self.offset_minutes = 0
         self.whole_ms: int | None = None
         self._is_pm: bool | None = None
+        self._is_apart = False  # a space stands before the offset
 
     def read(self, code: str, stops: bytes | None) -> bool:
         """Read what a code stands for; False if it is not there."""
@@ -254,6 +256,7 @@ class _Clock:
         if code == "_":
             # What follows is an offset: a space behind which there is none is no part of the time.
             is_there = is_there and self.line[self.at + 1 : self.at + 2] in (b"+", b"-", b"Z")
+            self._is_apart = is_there
         self.at += len(text) if is_there else 0
         return is_there or code == "_"
 
@@ -281,6 +284,8 @@ class _Clock:
         while end < len(self.line) and end - self.at <= 5 and self.line[end] in _UPPER:
             end += 1
         is_name = self.line[self.at : self.at + 1] == b" " and 3 <= end - self.at - 1 <= 4
+        if stops is None or 32 in stops:
+            is_name = is_name and self._is_apart and self.line[self.at : end] == b" UTC"
         if is_name and (stops is None or end == len(self.line) or self.line[end] in stops):
             self.at = end
         return True

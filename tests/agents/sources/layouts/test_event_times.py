@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
 from elf.agents.sources.layouts.layout import Layout
@@ -13,7 +15,8 @@ from elf.agents.sources.layouts.pasted import pasted
 from elf.agents.sources.layouts.program import compiled, encoded
 from elf.agents.sources.layouts.twin import Twin
 from elf.agents.sources.layouts.typed import integer
-from elf.agents.sources.times.notations import NO_TIME
+from elf.agents.sources.times.notations import NO_TIME, NOTATIONS
+from tests.agents.sources.native.kernels import all_outputs, same_apart
 
 MS = 1_795_683_600_000
 
@@ -64,3 +67,28 @@ def test_integers_have_any_number_of_digits() -> None:
     assert integer(b"9" * 5_000) is None
     assert integer(b"-" + b"0" * 5_000 + b"7") == -7
     assert integer(b"9223372036854775808") is None and integer(b"-9223372036854775808") == -(2**63)
+
+
+ISO_TIMES = (
+    "2026-11-26T09:00:00Z",
+    "2026-11-26 09:00:00.5+01:00",
+    "2026-11-26T09:00:00 +0200",
+    "2026-11-26 09:00:00 Z",
+)
+
+
+@given(
+    st.sampled_from(
+        [*((name, each.example) for name, each in NOTATIONS.items()), *(("iso", each) for each in ISO_TIMES)]
+    ),
+    st.one_of(st.from_regex(r"[A-Z]{1,6}", fullmatch=True), st.sampled_from(["GET", "INFO", "UTC", "CEST", "Z", "AM"])),
+    st.sampled_from(["", " x"]),
+)
+def test_a_word_behind_a_time_is_no_part_of_it(time: tuple[str, str], word: str, behind: str) -> None:
+    layout = pasted(f"{{at:time:{time[0]}}} {{a:word}}" + (" {b:rest}" if behind else ""))
+    line = f"{time[1]} {word}{behind}".encode()
+    found = same_apart(*all_outputs([compiled(layout)]), [line])
+    if word == "UTC" and time[1].endswith(" +0200"):
+        return  # as Go writes it
+    assert not found.misfits
+    assert [line[begin:end].decode() for ((begin, end),) in found.spans] == [time[1], word, *behind.split()]

@@ -259,7 +259,8 @@ def _field(rng: random.Random) -> Field:
     column = rng.choice(("ts", "ts", "u") if kind is Kind.TIME else ("", "a", "b", "c", "d", "e", "f", "g"))
     notations = tuple(rng.sample(TIMES, rng.randint(1, 3))) if kind is Kind.TIME else ()
     ends = rng.choice((b"",) * 9 + (b",", b"\t"))
-    return Field(column, kind, notations, rng.random() < 0.1, rng.random() < 0.15, ends)
+    pads, is_cell, may_lack = rng.random() < 0.1, rng.random() < 0.15, rng.random() < 0.1
+    return Field(column, kind, notations, pads, is_cell, may_lack, ends)
 
 
 def _wrapped(rng: random.Random, field: Field) -> list[Token]:
