@@ -190,14 +190,18 @@ class Object(NamedTuple):
     has_parts: bool = False
 
 
+JOURNAL = "journald"
 OBJECT_WRAPPERS = {
     "docker": Object("log", "time", {"stream": "stream"}, has_parts=True),
-    "journald": Object(
+    JOURNAL: Object(
         "MESSAGE",
         "__REALTIME_TIMESTAMP",
         {"syslog_host": "_HOSTNAME", "unit": "_SYSTEMD_UNIT", "priority": "PRIORITY"},
     ),
 }
+
+#: The journal's entries in a framing of their own, with the columns that its objects have.
+EXPORTED = "journal-export"
 
 #: Other names of formats, in lower case, with hyphens: GoAccess's.
 ALIASES = {

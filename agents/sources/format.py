@@ -121,7 +121,7 @@ def make_format(
     if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
         return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON, unwrap)
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
+    from elf.agents.sources.catalogue import EXPORTED, HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines
 
     kinds = [name or canonical(each) for each, name in zip(specs, names, strict=True)]
@@ -145,7 +145,7 @@ def make_format(
         )
     for each in specs:
         if not is_known(each):
-            known = [JSON, *OBJECTS, *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS]
+            known = [JSON, *OBJECTS, *LAYOUTS, *HEADED, *PAIRS, *WRAPPERS, *OBJECT_WRAPPERS, EXPORTED]
             near = did_you_mean(nearest(each, known))
             raise ConfigError(
                 f"unknown format {each!r}{near}; use json, combined, another of docs/FORMATS.md, or paste an nginx "

@@ -15,7 +15,7 @@ import msgspec
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
-from elf.agents.sources.catalogue import HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
+from elf.agents.sources.catalogue import EXPORTED, HEADED, JOURNAL, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.headed_lines import HeadedLines
@@ -24,6 +24,7 @@ from elf.agents.sources.lines import clean, valid_utf8
 from elf.agents.sources.objects.named import OBJECTS
 from elf.agents.sources.times.fields import TIME_FIELD, TIME_FIELDS
 from elf.agents.sources.times.zones import UTC
+from elf.agents.sources.wrapped.exported import entries
 from elf.agents.sources.wrapped.wrappers import MESSAGE
 
 #: So much of a file is looked at, and so many lines of it.
@@ -35,6 +36,8 @@ NO_ZONE = "their times have no zone, and this machine's is not UTC; write theirs
 #: Formats whose lines name their columns: others are meant where these fit, too.
 _GENERAL = ("json", "csv", "ltsv", "logfmt")
 JSON = "json"
+#: Entries of the journal begin with their place in it.
+_EXPORTED = re.compile(rb"\n*__CURSOR=")
 #: Tables of measurements, of prices and of people look like logs: what they call time, or date, may be a number, or a
 #: year. Logs are of these years.
 _TABLES, _VAGUE = ("csv", "ltsv", "logfmt"), ("time", "date")
@@ -102,6 +105,8 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
         sample: whole lines; the last one may lack its newline.
         time: the field of objects that has the event time; None: any that is known for that.
     """
+    if _EXPORTED.match(sample) is not None:
+        return _exported(recognise(entries(sample, is_over=False).objects, time))
     lines = _lines(sample)
     if not lines:
         return Recognised(None, ())
@@ -119,6 +124,15 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
         return Recognised(several, (several,))
     near = sorted((guess for guess in guesses if guess.fits), key=lambda each: (each.fits, _rank(each)), reverse=True)
     return Recognised(None, tuple(near[:_COVER_MAX]))
+
+
+def _exported(objects: Recognised) -> Recognised:
+    """Return what entries of the journal are, given what they are as objects."""
+    found = objects.format
+    if found is None or any(name.partition("+")[0] != JOURNAL for name in found.names):
+        return Recognised(None, ())
+    guess = found._replace(names=tuple(name.replace(JOURNAL, EXPORTED, 1) for name in found.names))
+    return Recognised(guess, (guess,))
 
 
 def best_of(line: bytes) -> Sequence[Guess]:

@@ -108,10 +108,8 @@ class WrappedLines:
         records = self._records(unwrapped, rejects)
         around = unwrapped.parsed.events[records.last]
         events, oddities, mistyped = self._events(records.texts, around, wanted, rejects)
-        parts = int((records.sizes - 1).sum())
-        counters = Counters(
-            lines.count + lines.filtered, events.height, rejects.count, lines.filtered, parts=parts, ahead=rejects.ahead
-        )
+        parts = int((records.sizes - 1).sum()) + lines.rests
+        counters = Counters(lines.read, events.height, rejects.count, lines.filtered, parts=parts, ahead=rejects.ahead)
         oddities += lines.oddities + Oddities(bad_encoding=unwrapped.parsed.oddities.bad_encoding)
         return Parsed(events, counters, rejects.sample(), oddities, mistyped)
 
@@ -142,7 +140,8 @@ class WrappedLines:
             records = join_parts(texts, unwrapped.parsed.events[STREAM], unwrapped.is_end)
         is_short = (records.texts.str.len_bytes() <= LINE_BYTES_MAX).to_numpy() & (records.sizes <= PARTS_MAX)
         has_end = records.is_whole | self.wrapper.ends_itself
-        is_line = ~records.texts.str.contains("\n", literal=True).to_numpy()
+        # A text alone may have several lines.
+        is_line = ~records.texts.str.contains("\n", literal=True).to_numpy() | (self.inner is None)
         fits = is_short & has_end & is_line
         if fits.all():
             return records

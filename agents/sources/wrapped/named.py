@@ -6,7 +6,8 @@ import zoneinfo
 from collections.abc import Callable, Sequence
 
 from elf.agents.errors import ConfigError
-from elf.agents.sources.catalogue import OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
+from elf.agents.sources.catalogue import EXPORTED, JOURNAL, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
+from elf.agents.sources.exported_lines import ExportedLines
 from elf.agents.sources.format import Format
 from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.layout_lines import LayoutLines
@@ -28,7 +29,7 @@ def are_wrapped(specs: Sequence[str]) -> bool:
     heads = {spec.partition("+")[0] for spec in specs}
     if len(heads) == 1 and any(map(_is_wrapped, specs)):
         return True
-    objects = heads.intersection(OBJECT_WRAPPERS)
+    objects = heads.intersection((*OBJECT_WRAPPERS, EXPORTED))
     if objects:
         raise ConfigError(f"{' and '.join(specs)} do not go together: all lines stand in {objects.pop()}, or none does")
     return False
@@ -36,7 +37,7 @@ def are_wrapped(specs: Sequence[str]) -> bool:
 
 def _is_wrapped(spec: str) -> bool:
     head, _, rest = spec.partition("+")
-    return head == _CRI or head in OBJECT_WRAPPERS or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
+    return head in (_CRI, EXPORTED, *OBJECT_WRAPPERS) or (head in WRAPPERS and canonical(rest) in ("json", *PAIRS))
 
 
 def wrapped_lines(
@@ -65,11 +66,13 @@ def wrapped_lines(
     inner = _inner(head, make(rests, time)) if rests != [""] else None
     direct = None
     wrapper: Wrapper
-    if head in OBJECT_WRAPPERS:
-        named = OBJECT_WRAPPERS[head]
+    if head in (EXPORTED, *OBJECT_WRAPPERS):
+        named = OBJECT_WRAPPERS[JOURNAL if head == EXPORTED else head]
         objects = make("json", named.time)
         assert isinstance(objects, JsonLines)
         wrapper = ObjectWrapper(objects, named.text, named.fields, has_parts=named.has_parts)
+        if head == EXPORTED:
+            return ExportedLines(", ".join(specs), wrapper, inner)
     else:
         text = _CRI_IN_PARTS if head == _CRI else WRAPPERS[head]
         wrapper = LayoutWrapper(layout_lines([text], zone, now_ms), has_part=head == _CRI)
