@@ -21,10 +21,14 @@ class ExportedLines(WrappedLines):
         name: what the configuration calls it.
         wrapper: what entries stand in as objects.
         inner: what their texts are; None: texts.
+
+    Attributes:
+        of_objects: reads entries once they are objects, each on a line.
     """
 
     def __init__(self, name: str, wrapper: Wrapper, inner: Inner | None) -> None:
         super().__init__(name, wrapper, inner)
+        self.of_objects = WrappedLines(name, wrapper, inner)
         self._carrier = BegunEntries()
 
     @property
@@ -42,10 +46,14 @@ class ExportedLines(WrappedLines):
         rests = read - len(lines.ends) - len(lines.huge)
         return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities, rests=rests)
 
+    def objects_in(self, sample: bytes) -> bytes:
+        """Return the whole entries of a sample as objects, each on a line."""
+        return entries(sample[: sample.rfind(b"\n") + 1], is_over=False).objects
+
     def texts_in(self, sample: bytes) -> bytes:
         """Return the lines that stand in some entries, as lines of their own."""
-        return super().texts_in(entries(sample, is_over=False).objects)
+        return super().texts_in(self.objects_in(sample))
 
     def fields_of(self, line: bytes) -> dict[str, object]:
-        """Return what is around the text of an entry as an object, and the text."""
-        return super().fields_of(entries(line, is_over=True).objects or line)
+        """Return what is around the text of an entry that is an object, and the text."""
+        return self.of_objects.fields_of(line)

@@ -17,6 +17,7 @@ from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.catalogue import EXPORTED, HEADED, JOURNAL, LAYOUTS, OBJECT_WRAPPERS, PAIRS, SIGNED, WRAPPERS
 from elf.agents.sources.counters import Parsed
+from elf.agents.sources.exported_lines import ExportedLines
 from elf.agents.sources.format import Format, make_format, parse_chunk
 from elf.agents.sources.headed_lines import HeadedLines
 from elf.agents.sources.layout_lines import LayoutLines
@@ -106,7 +107,7 @@ def recognise(sample: bytes, time: str | None = None) -> Recognised:
         time: the field of objects that has the event time; None: any that is known for that.
     """
     if _EXPORTED.match(sample) is not None:
-        return _exported(recognise(entries(sample, is_over=False).objects, time))
+        return _exported(recognise(entries(sample[: sample.rfind(b"\n") + 1], is_over=False).objects, time))
     lines = _lines(sample)
     if not lines:
         return Recognised(None, ())
@@ -152,6 +153,8 @@ def _is_header(format: Format, line: bytes) -> bool:
 
 def fitting(format: Format, sample: bytes) -> Guess:
     """Return how many lines fit a format."""
+    if isinstance(format, ExportedLines):
+        return fitting(format.of_objects, format.objects_in(sample))
     lines = _lines(sample)
     return _guessed(format, lines) if lines else Guess((format.name,), 0, 0)
 

@@ -70,11 +70,15 @@ class _Line(NamedTuple):
 
 def _lines(format: Format, file: Input) -> list[_Line]:
     from elf.agents.sources.carried import Carrying
+    from elf.agents.sources.exported_lines import ExportedLines
     from elf.agents.sources.format import parse_chunk
     from elf.agents.sources.headed_lines import HeadedLines
 
+    front = file.front()
+    if isinstance(format, ExportedLines):
+        front, format = format.objects_in(front), format.of_objects
     found, carrying = list[_Line](), Carrying(format.carrier)
-    for number, line in enumerate((line for line in file.front().split(b"\n") if line.strip()), 1):
+    for number, line in enumerate((line for line in front.split(b"\n") if line.strip()), 1):
         carried = carrying.before(line + b"\n")
         ends = parse_chunk(format, line, {}, carried=carried).counters
         if ends.read > ends.headers:

@@ -14,7 +14,7 @@ from elf.agents.sources.carried import Carrying
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.recognition import recognise
+from elf.agents.sources.recognition import fitting, recognise
 from elf.agents.sources.times.zones import UTC
 from elf.agents.sources.wrapped.exported import ENTRY_LINES_MAX
 
@@ -123,5 +123,6 @@ def test_texts_are_lines_of_another_format() -> None:
     assert recognise(entry(COMBINED.encode()) * 9).format is not None
     assert recognise(entry(COMBINED.encode()) * 9).guesses[0].names == ("journal-export+combined",)
     assert recognise(entry(b"started") * 9).guesses[0].names == ("journal-export",)
+    assert fitting(reader, text * 3 + entry(b"x")[:-1]).fits == 3
     with pytest.raises(ConfigError, match="do not go together"):
         make_format(["journal-export", "combined"])

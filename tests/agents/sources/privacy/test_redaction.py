@@ -250,8 +250,36 @@ def test_addresses_in_lists_and_objects_do_not_stay(value: str, wanted: str | No
     assert texts(Redactor(PrivacySection(ip="prefix")), value) == [wanted]
 
 
+ADDRESSES = st.sampled_from(
+    ("203.0.113.77", "2001:db8:1:2:3:4:5:6", "::ffff:203.0.113.77", "203.0.113.77:4711", "[2001:db8:1:2::77]:443")
+)
+CLOTHES = st.sampled_from(
+    (
+        *("{}", " {} ", '"{}"', "'{}'", '\\"{}\\"', "\\x22{}\\x22", "({})", "<{}>", "{}:", "{}.", "{}/32", "{}#53"),
+        *("for={}", 'for="{}"', "For={}", "by={}", "{}\t"),
+    )
+)
+NO_ADDRESSES = st.sampled_from(("-", "unknown", "_hidden", "unix:", "localhost", "proto=https", "host=shop.example"))
+JOINTS = st.sampled_from((",", ", ", " , ", ";", "; ", "|", " | ", " ", " : "))
+
+
+@given(
+    st.lists(st.one_of(st.builds(str.format, CLOTHES, ADDRESSES), NO_ADDRESSES), min_size=1, max_size=4),
+    JOINTS,
+    st.sampled_from(("{}", '["{}"]', '{{"a": "{}"}}')),
+)
+def test_addresses_alone_do_not_stay_whatever_they_wear(items: list[str], joint: str, around: str) -> None:
+    value = joint.join(items)
+    text = around.format(value.replace('"', '\\"') if "{" in around[2:] and around != "{}" else value)
+    (found,) = texts(Redactor(PrivacySection(ip="prefix")), text)
+    held = [address for address in ("113.77", "5:6", "2::77") if address in text]
+    assert not any(address in (found or "") for address in held)
+    if not held:
+        assert found == text
+
+
 def test_names_with_hyphens_are_addresses_by_custom() -> None:
-    lists = "unknown, 192.0.2.77, 2001:db8::77"  # no list of addresses alone
+    lists = "unknown, 192.0.2.77, 2001:db8::77, proxy"  # no list of addresses alone
     names = ("X-Forwarded-For", "request.headers['X-Forwarded-For'][0]", "True-Client", "X-Forwarded-Proto")
     settings = PrivacySection(ip="prefix", ip_columns=["true_client"])
     found = Redactor(settings).events(pl.DataFrame({name: [lists] for name in names})).row(0)
