@@ -19,6 +19,8 @@ STANDARD_INPUT = "-", "/dev/stdin"
 _ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar", ".Z", ".z", ".lzma", ".lz")
 #: So few characters tell no encoding.
 _PAIRS_MIN = 4
+#: So many tell one of which not nearly all are ASCII's.
+_LETTERS_MIN = 64
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -122,13 +124,30 @@ def _unmarked_utf_16(front: bytes) -> str | None:
     """Return which UTF-16 text is that has no byte order mark, as its first bytes tell.
 
     A visitor may write a mark, but no NUL, and of each character that ASCII has, one byte is: here nearly all on one
-    side, and none on the other.
+    side, and none on the other. Where there are more of other letters, all of it has to be text, without a NUL.
     """
     pairs = len(front) // 2
     first, second = front[0 : 2 * pairs : 2].count(0), front[1 : 2 * pairs : 2].count(0)
-    if pairs < _PAIRS_MIN or min(first, second) or max(first, second) * 4 < pairs * 3:
+    few, many = sorted((first, second))
+    encoding = "utf-16-be" if first > second else "utf-16-le"
+    if pairs < _PAIRS_MIN or not many:
         return None
-    return "utf-16-be" if first else "utf-16-le"
+    if not few and many * 4 >= pairs * 3:
+        return encoding
+    is_long = pairs >= _LETTERS_MIN and few * 2 <= many
+    return encoding if is_long and _is_text(front[: 2 * pairs], encoding) else None
+
+
+def _is_text(front: bytes, encoding: str) -> bool:
+    """Tell whether bytes are text in an encoding, of which one character in eight, or more, is one of ASCII."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(front)
+    except UnicodeDecodeError:
+        return False
+    # What ends lines, and is not half of another letter; one that is, is common.
+    are_lines = front.count(b"\n") - text.count("\u4e0a") <= 2 * text.count("\n") + 1
+    plain = sum(" " <= letter <= "~" for letter in text)
+    return are_lines and plain * 8 >= len(text) and all(letter >= " " or letter in "\t\n\r\x1b" for letter in text)
 
 
 def renewed(reader: Reader, path: str) -> Reader:

@@ -139,7 +139,18 @@ def test_utf16_is_followed_as_it_grows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("value", ["caf\u00e9", "\u65e5\u672c", "\U0001f917", "plain"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "caf\u00e9",
+        "\u65e5\u672c",
+        "\U0001f917",
+        "plain",
+        "\u4e00\u65e5\u672c" * 40,
+        "\u0100\u4e0a\u65e5\u672c" * 20,
+        "\U0001f917" * 50,
+    ],
+)
 def test_utf16_without_a_mark_tells_itself(tmp_path: Path, encoding: str, value: str) -> None:
     line = f'192.0.2.1 - - [26/Nov/2026:09:00:00 +0000] "GET /{value} HTTP/1.1" 200 5 "-" "-"\r\n'
     log = tmp_path / "u.log"
@@ -152,7 +163,10 @@ def test_utf16_without_a_mark_tells_itself(tmp_path: Path, encoding: str, value:
 
 @pytest.mark.parametrize(
     "data",
-    [b"\0" * 600 + b"x\n", b"a\0b\0c\0\n" * 9, b"plain text, and one \0\n" * 30, b"\0\0\0a\0\0\0\n" * 9],
+    [
+        *(b"\0" * 600 + b"x\n", b"a\0b\0c\0\n" * 9, b"plain text, and one \0\n" * 30, b"\0\0\0a\0\0\0\n" * 9),
+        *(b"ab\0\n" * 99, b"GET /\0\n" * 99, b"some text and \0 here\0\n" * 30, b"a\0bcdef\n" * 99, b"ab\0cdef\n" * 99),
+    ],
 )
 def test_other_nul_bytes_are_no_utf16(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "u.log").write_bytes(data)
