@@ -56,6 +56,16 @@ def from_values(values: Sequence[object], unit: int = 1_000) -> tuple[npt.NDArra
     return times, times != NO_TIME
 
 
+def of_events(values: Sequence[object]) -> Ints:
+    """Turn JSON values into event times in ms, as `from_values`; a negative epoch is none, and so `NO_TIME`."""
+    times, _ = from_values(values)
+    for row in np.flatnonzero(times <= 0).tolist():
+        value = values[row]
+        if isinstance(value, int | float) and value < 0:
+            times[row] = NO_TIME
+    return times
+
+
 def _mixed(values: Sequence[object], unit: int) -> Ints:
     """Texts, numbers and others in one column: texts in one pass, numbers in another."""
     texts = [value if isinstance(value, str) else "" for value in values]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from elf.agents.sources.machine_time import machine_zone, wall_clock_ms
 from elf.agents.sources.objects.frames import TimesOf
 from elf.agents.sources.objects.named import OBJECTS, object_name
 from elf.agents.sources.times.notations import NO_TIME
+
+#: The zone that times of JSON are taken to be of that do not say theirs.
+UTC_NAME = "UTC"
 
 
 class Format(Protocol):
@@ -82,6 +85,10 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
 
     def times_of(values: Sequence[object]) -> npt.NDArray[np.int64]:
         times = iso_times(values)
+        if _is_local(zone):
+            from elf.agents.sources.times.values import in_zone
+
+            times = in_zone(times, values, zone)
         left = np.flatnonzero(times == NO_TIME)
         if len(left):
             from elf.agents.sources.times.values import event_times
@@ -90,6 +97,11 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
         return times
 
     return times_of
+
+
+def _is_local(zone: zoneinfo.ZoneInfo | None) -> TypeGuard[zoneinfo.ZoneInfo]:
+    """Tell whether times that do not say their zone are of another one than UTC."""
+    return zone is not None and zone.key != UTC_NAME
 
 
 def make_format(
@@ -119,7 +131,8 @@ def make_format(
     if unwrap and specs != [JSON]:
         raise ConfigError("only lines of the format json can have a field to unwrap")
     if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
-        return JsonLines(time, _json_times(zone, now_ms), names[0] or JSON, unwrap)
+        times_of = _json_times(zone, now_ms)
+        return JsonLines(time, times_of, names[0] or JSON, unwrap, has_zone=_is_local(zone))
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import EXPORTED, HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines

@@ -40,7 +40,7 @@ NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 
 def iso_times(values: Sequence[object]) -> npt.NDArray[np.int64]:
     """Read ISO-8601 texts and epoch numbers only."""
-    return event_time.from_values(values)[0]
+    return event_time.of_events(values)
 
 
 class JsonLines:
@@ -51,12 +51,21 @@ class JsonLines:
         times_of: reads values that are not in the usual notations, as `elf.agents.sources.times.values.event_times`.
         name: of the format, if it has another one: it declares time and columns.
         unwrap: the path to texts that are objects, into which longer paths lead; empty: there are none.
+        has_zone: `times_of` reads all values, for times that do not say their zone are not of UTC.
     """
 
     derives_all = False
     carrier = None
 
-    def __init__(self, time: str = "ts", times_of: TimesOf = iso_times, name: str = JSON, unwrap: str = "") -> None:
+    def __init__(
+        self,
+        time: str = "ts",
+        times_of: TimesOf = iso_times,
+        name: str = JSON,
+        unwrap: str = "",
+        *,
+        has_zone: bool = False,
+    ) -> None:
         objects = OBJECTS.get(name)
         self.name = name
         self.time = time if objects is None else objects.time
@@ -64,6 +73,7 @@ class JsonLines:
         self.addresses: Collection[str] = () if objects is None else objects.addresses
         self.unwrap = unwrap
         self._times_of = times_of
+        self._has_zone = has_zone
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
@@ -78,7 +88,7 @@ class JsonLines:
         columns = tuple((name, kind) for name, kind in wanted.items() if name != "ts")
         reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
-            read = reader.read(lines.data, begin, ends, self._times_of)
+            read = reader.read(lines.data, begin, ends, self._times_of, has_zone=self._has_zone)
             are_events = timely(read.times, rejects) & (read.lacking < 0)
             found = Found(lines.data, begin, ends, read.misfits, read.times, are_events, read.columns, read.mistyped)
             parts.append(block_events(found, rejects, _why, partial(self._why_none, read.lacking)))
@@ -90,7 +100,7 @@ class JsonLines:
     def is_time(self, value: bytes) -> bool:
         """Whether a value, as JSON has it, is an event time."""
         values = [scalar(value)]
-        return bool(event_time.from_values(values)[1][0]) or bool(self._times_of(values)[0] != NO_TIME)
+        return bool(event_time.of_events(values)[0] != NO_TIME) or bool(self._times_of(values)[0] != NO_TIME)
 
     def _why_none(self, lacking: npt.NDArray[np.int64], row: int) -> str:
         """Say why an object is no event: it lacks what all lines of its format have, or the time."""

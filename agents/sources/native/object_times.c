@@ -120,17 +120,16 @@ static int64_t epoch_time(const uint8_t *at, const uint8_t *end)
         return NO_TIME;
     if (!read_exactly(at, end, &number))
         return long_epoch_time(at, end);
-    if (fabs(number) >= DATE_FROM && fabs(number) < DATE_BELOW)
+    if (number < 0 || (number >= DATE_FROM && number < DATE_BELOW))
         return NO_TIME;
     double milliseconds = number;
-    if (fabs(number) < EPOCH_MS_FROM)
+    if (number < EPOCH_MS_FROM)
         milliseconds = number * 1000;
     double scaled = milliseconds * 1000;
     double micros = rint(scaled);
     if (!(micros >= (double)LEAST_MS * 1000 && micros <= (double)MOST_MS * 1000))
         return NO_TIME;
-    int64_t whole = (int64_t)micros, ms = whole / 1000;
-    return ms - (whole % 1000 < 0);
+    return (int64_t)micros / 1000;
 }
 
 ptrdiff_t object_times(const Block *block, const Spans *spans, int64_t *out)

@@ -110,7 +110,7 @@ class ObjectReader:
         self._program = encoded(compiled(self._paths, skips_blanks=skips))
         self._inner_program = encoded(compiled(list(self._inner.values()), skips_blanks=skips))
 
-    def read(self, block: bytes, begin: int, ends: Ends, times_of: TimesOf) -> Block:
+    def read(self, block: bytes, begin: int, ends: Ends, times_of: TimesOf, *, has_zone: bool = False) -> Block:
         """Read lines.
 
         Args:
@@ -118,13 +118,14 @@ class ObjectReader:
             begin: where the first line begins.
             ends: where each line's newline is.
             times_of: reads event times that are not in the usual notations.
+            has_zone: it reads all of them, for those that do not say their zone are not of UTC.
         """
         wanted = self._wanted
         values, misfits = self._values(self._program, self._paths, block, begin, ends)
         rows = len(ends) - len(misfits)
         if self._inner:
             values |= self._unwrapped(values[wanted.unwrap])
-        times = self._times(values[wanted.time], times_of)
+        times = self._times(values[wanted.time], times_of, has_zone)
         columns = _Columns(self._kernels, rows, wanted.objects)
         found = {name: values[path] for name in wanted.read if (path := wanted.path(name)) in values}
         series = [columns.column(name, kind, found) for name, kind in wanted.columns.items()]
@@ -159,10 +160,11 @@ class ObjectReader:
             found[path] = values._replace(spans=spans)
         return found
 
-    def _times(self, values: Values, times_of: TimesOf) -> npt.NDArray[np.int64]:
+    def _times(self, values: Values, times_of: TimesOf, has_zone: bool) -> npt.NDArray[np.int64]:
         block, spans, _ = values
-        times = np.empty(len(spans), np.int64)
-        if self._kernels.object_times(block, spans, times):
+        times = np.full(len(spans), NO_TIME)
+        # To the kernels, times that do not say their zone are of UTC.
+        if has_zone or self._kernels.object_times(block, spans, times):
             left = np.flatnonzero((times == NO_TIME) & (spans[:, 0] >= 0))
             times[left] = times_of(_scalars(block, spans[left]))
         return times

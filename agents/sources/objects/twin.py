@@ -17,6 +17,7 @@ from elf.agents.sources.native.filled import fill_numbers
 from elf.agents.sources.objects import values
 from elf.agents.sources.objects.line import NoObjectError, read_line
 from elf.agents.sources.objects.program import decoded
+from elf.agents.sources.times.notations import NO_TIME
 
 
 class ObjectTwin:
@@ -74,9 +75,8 @@ class ObjectTwin:
     def object_times(self, block: bytes, spans: Spans, out: npt.NDArray[np.int64], /) -> int:
         """Read event times."""
         texts = [block[begin:end] if begin >= 0 else b"null" for begin, end in spans.tolist()]
-        times, valid = event_time.from_values([values.scalar(text) for text in texts])
-        out[:] = times
-        return int(((spans[:, 0] >= 0) & ~valid).sum())
+        out[:] = event_time.of_events([values.scalar(text) for text in texts])
+        return int(((spans[:, 0] >= 0) & (out[: len(spans)] == NO_TIME)).sum())
 
     def object_texts(
         self, block: bytes, spans: Spans, escaped: bool, offsets: npt.NDArray[np.int64], valid: Bitmap, /

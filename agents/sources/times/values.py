@@ -6,6 +6,7 @@ A text is looked at once: neighbours in a log share it.
 from __future__ import annotations
 
 import functools
+import re
 import zoneinfo
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from elf.agents.sources.times.zones import to_utc, with_years
 _TRIED = tuple(notation for name, notation in NOTATIONS.items() if name != "epoch-hex")
 #: Texts of a time are no longer than this.
 _LENGTH_MAX = 64
+_SAYS_ZONE = re.compile(r"(?:[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)$")
 _AROUND = (("[", "]"), ('"', '"'), ("'", "'"))
 
 
@@ -42,6 +44,18 @@ def event_times(values: Sequence[object], zone: zoneinfo.ZoneInfo | None, now_ms
             read_ms.append(ms)
     for (needs_zone, needs_year), (rows, read_ms) in found.items():
         times[rows] = _completed(np.array(read_ms, np.int64), needs_zone, needs_year, zone, now_ms)
+    return times
+
+
+def in_zone(utc_ms: npt.NDArray[np.int64], values: Sequence[object], zone: zoneinfo.ZoneInfo) -> npt.NDArray[np.int64]:
+    """Return times in ISO-8601 that were read as of UTC; those that do not say their zone are of another one."""
+    rows = [
+        row
+        for row in np.flatnonzero(utc_ms != NO_TIME).tolist()
+        if isinstance(text := values[row], str) and _SAYS_ZONE.search(text) is None
+    ]
+    times = utc_ms.copy()
+    times[rows] = to_utc(utc_ms[rows], zone).ms
     return times
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elf.agents.errors import ConfigError
 from elf.agents.language.instants import EARLIEST_MS, LATEST_MS
+from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.times.notations import NO_TIME
 from elf.agents.sources.times.zones import DAY_MS, named_zone, to_utc, with_years
 
@@ -70,3 +71,32 @@ def test_a_year_is_the_newest_that_is_not_ahead(at: datetime.datetime, now: date
 def test_a_zone_that_there_is_not() -> None:
     with pytest.raises(ConfigError, match="did you mean 'Europe/Berlin'"):
         named_zone("Europe/Berln")
+
+
+@given(st.datetimes(datetime.datetime(1980, 1, 1), datetime.datetime(2037, 1, 1)), NAMES, st.sampled_from("T "))
+def test_all_formats_read_a_time_without_a_zone_in_that_of_the_source(
+    at: datetime.datetime, name: str, between: str
+) -> None:
+    text, zone = at.isoformat(between, "milliseconds"), zoneinfo.ZoneInfo(name)
+    offset = (at - datetime.datetime(1970, 1, 1)) // datetime.timedelta(milliseconds=1)
+    expected = to_utc(np.array([offset]), zone).ms.tolist()
+    expected = [] if expected == [NO_TIME] else expected
+    lines = {
+        "json": f'{{"ts":"{text}"}}\n{{"ts":"{text}Z"}}',
+        "ltsv": f"ts:{text}\ta:1\nts:{text}Z\ta:1",
+        "logfmt": f'ts="{text}" a=1\nts="{text}Z" a=1',
+        "csv": f"ts,a\n{text},1\n{text}Z,1",
+        "{ts:time:iso|iso-zoneless}": f"{text}\n{text}Z",
+    }
+    for format, chunk in lines.items():
+        events = parse_chunk(make_format(format, zone=zone), chunk.encode(), {}).events
+        assert events["ts"].dt.epoch("ms").to_list() == [*expected, offset], format
+
+
+@pytest.mark.parametrize("value", ["-1", "-1795683600.5", "-1795683600042", "-0.0001", '"-1795683600"', "-1e3"])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_negative_number_is_no_time(value: str, zone: str) -> None:
+    reader = make_format("json", zone=zoneinfo.ZoneInfo(zone))
+    line = f'{{"ts":{value}}}\n{{"ts":-0}}\n{{"ts":"1969-12-31T23:59:59Z"}}'.encode()
+    found = parse_chunk(reader, line, {})
+    assert found.events["ts"].dt.epoch("s").to_list() == [0, -1] and found.rejects[0][1] == "time"
