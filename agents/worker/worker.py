@@ -32,6 +32,7 @@ from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.snapshot_size import fit, late_brought
 from elf.agents.worker.state import Progress, Snapshot, WorkerState
 from elf.agents.worker.unfit import saying, unsaid_of, with_mistyped
+from elf.agents.worker.unstored import Unstored
 from elf.agents.worker.verdicts import counted, is_overtaken, is_set_back, left_out
 from elf.overlay.contract import NEVER, Verdict
 
@@ -49,8 +50,8 @@ class Worker:
     """
 
     __slots__ = (
-        "_closing_ms", "_counting", "_doubtful", "_intervals", "_read", "_resumed", "_semantics", "_stored",
-        "_succeeds", "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "overtaken", "progress",
+        "_closing_ms", "_counting", "_doubtful", "_read", "_resumed", "_semantics", "_succeeds", "_told",
+        "_told_since", "_unstored", "agent_id", "dirty", "new", "open", "overtaken", "progress",
         "tree", "versions",
     )  # fmt: skip
 
@@ -79,10 +80,7 @@ class Worker:
         self.overtaken: int | None = None
         self._semantics = self.plan.definition.options.semantics
         #: Snapshots without a verdict, unless the store has them all.
-        self._unsettled: dict[int, Snapshot] = {}
-        #: Through this one the store has them; the intervals of those after it.
-        self._stored = NEVER if self.progress.sealed is None else self.progress.sealed
-        self._intervals: dict[int, tuple[int, int]] = {}
+        self._unstored = Unstored(NEVER if self.progress.sealed is None else self.progress.sealed)
         #: The first snapshot of this run that tells what a crash has lost.
         self._told: int | None = None
         #: The first snapshot of this run that tells since when we count by which versions.
@@ -106,7 +104,7 @@ class Worker:
         if has_tables(state.open_block):
             worker.open.note_stored()
         if not worker.is_exact:
-            worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
+            worker._unstored.recall(state.sealed)
         progress = worker.progress
         if progress.volatile is not None:
             lost = bounded(union(progress.lost, (progress.volatile,)), RUNS_MAX)
@@ -361,9 +359,7 @@ class Worker:
         if progress.settled is not None and verdict.through <= progress.settled:
             return
         self.dirty = True
-        for through in [held for held in self._unsettled if held <= verdict.through]:
-            del self._unsettled[through]
-            self._intervals.pop(through, None)
+        self._unstored.settle(verdict.through)
         if not verdict.missing:
             self.progress = counted(progress, verdict, self._told, self._told_since)
             if progress.settled is None:
@@ -396,9 +392,7 @@ class Worker:
 
     def unsettled(self, verdict: Verdict) -> list[Snapshot]:
         """Return the snapshots that a verdict is about, where the store may lack some, ascending."""
-        return [
-            held for through, held in sorted(self._unsettled.items()) if verdict.previous < through <= verdict.through
-        ]
+        return self._unstored.of(verdict)
 
     def state(
         self, sealed: Sequence[Snapshot] = (), *, last: bool = False, readouts: Readouts | None = None
@@ -414,8 +408,7 @@ class Worker:
         if not self.is_exact:
             keeps = last or self._semantics == "at-least-once"
             progress = replace(progress, early=not last and keeps, volatile=None if keeps else self._volatile())
-            sealed = [held for through, held in sorted(self._unsettled.items()) if through > self._stored and keeps]
-            self._stored = max([self._stored, *(held.through for held in sealed)])
+            sealed = self._unstored.store() if keeps else ()
             self.progress = replace(self.progress, early=progress.early)
         if keeps:
             paos, told, tables = self.open.stored(readouts)
@@ -425,9 +418,7 @@ class Worker:
 
     def _volatile(self) -> tuple[int, int] | None:
         """Return the run of intervals with data in memory only."""
-        held = [run for through, run in self._intervals.items() if through > self._stored]
-        held += [(interval, interval) for interval in self.open.ends] + [*self.progress.gaps]
-        return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
+        return self._unstored.volatile([*((interval, interval) for interval in self.open.ends), *self.progress.gaps])
 
     @property
     def held_through(self) -> int:
@@ -473,9 +464,6 @@ class Worker:
         self._told_since = through if self._told_since is None and since else self._told_since
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
-            self._unsettled[through] = snapshot
             at = [extent(frame) for _, frame in rows.parts]
-            spans = [*(each for each in at if each is not None), *progress.gaps]
-            if spans:
-                self._intervals[through] = min(first for first, _ in spans), max(last for _, last in spans)
+            self._unstored.add(snapshot, [*(each for each in at if each is not None), *progress.gaps])
         return snapshot

@@ -5,16 +5,19 @@ import contextlib
 import dataclasses
 import pathlib
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import elf.agents.host.clock
-from elf.agents.archive.archive import Archive
+from elf.agents.archive.archive import Archive, list_files
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.decoder import Decoder
 from elf.agents.intake.progress import SourceProgress
@@ -704,6 +707,40 @@ def test_jobs_map_once_for_a_checkpoint_however_often_lines_are_found(
     site.clock.now_ms += 60_000
     site.run()
     assert sum(site.rows().values()) == site.pump.counters.parsed == 8
+
+
+@given(steps=st.lists(st.sampled_from(["write", "write", "step", "step", "checkpoint", "pass", "kill"]), max_size=25))
+@settings(max_examples=25, deadline=None)
+def test_every_line_counts_once_whenever_the_agent_is_killed(steps: list[str]) -> None:
+    """Also while events wait; no lines wait longer than to a checkpoint, and none is in two."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        site = Site(pathlib.Path(folder), archived=True)
+        stack.callback(lambda: site.database.close())
+        site.write((NOW_MS - 100_000, "first"))
+        site.run()
+        written, handed = 1, dict[tuple[bytes, int], Sealed]()
+        for step in [*steps, "write", "pass", "kill"]:
+            if step == "write":
+                site.write((site.clock() - BASE_MS, f"p{written % 3}"))
+                written += 1
+            elif step == "step":
+                site.pump.step()
+            elif step == "checkpoint":
+                site.sealed += site.pump.checkpoint()
+            elif step == "pass":
+                assert isinstance(site.clock, Clock)
+                site.clock.now_ms += 700
+            else:
+                handed |= {(one.tree, one.snapshot.through): one for one in site.sealed}
+                site.crash_and_restart()
+        assert isinstance(site.clock, Clock)
+        site.clock.now_ms += 60_000
+        site.run()
+        handed |= {(one.tree, one.snapshot.through): one for one in site.sealed}
+        site.sealed = list(handed.values())
+        assert sum(site.rows().values()) == site.pump.counters.parsed == written
+        archived = [pl.read_parquet(each.path) for each in list_files(pathlib.Path(folder) / "archive", "clicks")]
+        assert sum(frame.height for frame in archived) == written
 
 
 def test_a_job_that_wants_no_line_is_asked_once_a_checkpoint(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
