@@ -10,7 +10,9 @@ import pytest
 
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Counters
+from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.waiting_events import ROWS_MAX
 from elf.agents.worker.sharing.workers import Workers
 from elf.agents.worker.worker import Worker
@@ -57,6 +59,7 @@ def joined(workers: Workers) -> None:
         lambda workers: workers.settle(TREE, Verdict(-1, 0, missing=True), ()),
         lambda workers: workers.settle(TREE, Verdict(-1, 1, missing=True, named=True), ()),
         lambda workers: workers.insert(events([(3_000, "c", 1)] * ROWS_MAX)),
+        lambda workers: workers.insert(events([(3_000, "c", 1)]), Parsing({"cents": SqlType.BIGINT})),
         changed,
         joined,
     ],
