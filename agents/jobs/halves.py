@@ -17,7 +17,7 @@ from elf.agents.jobs.intervals import Numbering
 from elf.agents.language.expressions import compile_expression
 from elf.agents.language.groups import MapSide, Shown, compile_shown, input_of, keys_of
 from elf.agents.language.iteration import Iterating, compile_iterating
-from elf.agents.language.operators import condition
+from elf.agents.language.operators import filtering
 from elf.agents.language.own_functions import bound
 from elf.agents.language.query import TIME_COLUMN, Query, parse_query
 from elf.agents.language.scopes import GroupScope, RowScope
@@ -54,7 +54,7 @@ def map_half(mapped: MapSide, numbering: Numbering, rows: RowScope) -> MapHalf:
     inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]
     inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
-    where = condition(compile_expression(mapped.where, rows)) if mapped.where is not None else None
+    where = filtering(compile_expression(mapped.where, rows), "WHERE") if mapped.where is not None else None
     return MapHalf(where, tuple(inputs))
 
 
@@ -75,7 +75,7 @@ def understood(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[st
         return compile_iterating(query, rows)
     if query.where is not None:
         # First, for of several mistakes the first in the text is told.
-        condition(compile_expression(query.where, rows))
+        filtering(compile_expression(query.where, rows), "WHERE")
     keys = keys_of(query, rows)
     groups = GroupScope(query, rows, keys)
     shown = compile_shown(query, groups)

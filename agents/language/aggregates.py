@@ -18,7 +18,7 @@ from elf.agents.language.aggregate_facts import BY_NAME, Fact
 from elf.agents.language.coercion import cast, decimal_refused, implicit
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import Scope, compile_expression
-from elf.agents.language.operators import condition
+from elf.agents.language.operators import condition, filtering
 from elf.agents.language.query import TIME_COLUMN, aggregate_call
 from elf.agents.language.ties import Tie
 from elf.agents.language.types import ArrayType, SqlType
@@ -98,7 +98,8 @@ def compile_aggregate(node: exp.Expr, rows: Scope, ties: Sequence[Tie] = ()) -> 
     """
     call = aggregate_call(node)
     assert call is not None
-    test = condition(compile_expression(node.expression.this, rows)) if isinstance(node, exp.Filter) else None
+    of_filter = node.expression.this if isinstance(node, exp.Filter) else None
+    test = filtering(compile_expression(of_filter, rows), "FILTER WHERE") if of_filter is not None else None
     arguments = list(call.expressions)
     inner = node.this if isinstance(node, exp.Filter) else node
     ignores_nulls = isinstance(inner, exp.IgnoreNulls)

@@ -1,11 +1,12 @@
 """Spark's CAST with ANSI mode off, as Polars expressions: what cannot be converted becomes NULL, integers wrap.
 
-Limits, all deliberate: in text, hexadecimal floats read as NULL, and so do some times (`time_texts`); and times after
-the year 262141 or before -262142, where Polars' calendar ends, have no text and are not truncated: NULL.
+Limits, both deliberate: some times in texts read as NULL (`time_texts`); and times after the year 262141 or before
+-262142, where Polars' calendar ends, have no text and are not truncated: NULL.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import polars as pl
@@ -21,6 +22,9 @@ BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
 _PAD = r"[\x00-\x20\x7f]*"
 _INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
 _DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
+_HEX_TEXT = (
+    r"^[\x00-\x20]*([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?[\x00-\x20]*$"
+)
 _SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan|(?-i:[+-]NaN))[\x00-\x20]*$"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
@@ -81,15 +85,32 @@ def _text_to_integer(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
     def convert(value: pl.Expr) -> pl.Expr:
         number = value.str.extract(_INTEGER)
         whole = number.str.split_exact(".", 1).struct.field("field_0")
-        # Digits before the point may be missing ('.5' is 0), but then there is no sign either.
-        return pl.when(whole == "").then(pl.lit("0")).otherwise(whole).cast(target.dtype, strict=False)
+        # Digits before the point may be missing, and even behind it: '-.5' and '.' are 0.
+        return pl.when(whole.is_in(("", "+", "-"))).then(pl.lit("0")).otherwise(whole).cast(target.dtype, strict=False)
 
     return convert
 
 
 def _text_to_double(value: pl.Expr) -> pl.Expr:
     special = value.str.extract(_SPECIAL).str.to_lowercase()
-    return pl.coalesce(value.str.extract(_DOUBLE_TEXT), special).cast(pl.Float64, strict=False)
+    decimal = pl.coalesce(value.str.extract(_DOUBLE_TEXT), special).cast(pl.Float64, strict=False)
+    return pl.coalesce(decimal, by_column(_read_hexadecimal, value, pl.Float64()))
+
+
+def _read_hexadecimal(texts: pl.Series) -> pl.Series:
+    """Read numbers as `0x1.8p1` in a column, which hardly any has: one at a time, and each different text once."""
+    found = texts.str.extract(_HEX_TEXT)
+    written = found.drop_nulls().unique()
+    if written.is_empty():
+        return pl.Series(texts.name, [None], pl.Float64).new_from_index(0, texts.len())
+    return found.replace_strict(written, [_hexadecimal(text) for text in written], return_dtype=pl.Float64)
+
+
+def _hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def _text_to_boolean(value: pl.Expr) -> pl.Expr:

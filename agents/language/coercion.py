@@ -5,6 +5,7 @@ Which common type two operands meet in, and what a function's argument may be co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import polars as pl
@@ -17,6 +18,10 @@ from elf.agents.language.types import SqlType
 from elf.agents.language.values import NUMERIC, Type, Untyped, Value
 
 _DATETIME = (SqlType.DATE, SqlType.TIMESTAMP)
+#: What Spark reads as a time only where it is written in the query, and what it reads as one, unlike jobs.
+_TIME_WORD = re.compile(r"\s*(epoch|now|today|tomorrow|yesterday)", re.IGNORECASE)
+_NO_DAY = re.compile(r"\s*(?:T[0-9]|[0-9]{1,2}:)")
+_NAMED_ZONE = re.compile(r"\s*[+-]?[0-9]{4,6}-[0-9]{1,2}-[0-9]{1,2}[ T][0-9].*[A-Za-z]{2}", re.DOTALL)
 
 
 def cast(value: Value, target: SqlType, node: exp.Expr | None = None) -> Value:
@@ -34,6 +39,8 @@ def cast(value: Value, target: SqlType, node: exp.Expr | None = None) -> Value:
         return _cast_decimal(value, target, at)
     if not isinstance(value.type, SqlType):
         raise _no_cast(at, value.type, target)
+    if isinstance(value.constant, str) and target in _DATETIME:
+        _check_time(value.constant, target, at)
     expr = cast_expr(value.expr, value.type, target)
     if expr is None:
         raise _no_cast(at, value.type, target)
@@ -142,6 +149,20 @@ def _cast_decimal(value: Value, target: SqlType, node: exp.Expr) -> Value:
             return Value(pl.lit(whole, dtype=target.dtype), target, node, whole)
         raise refused(node, f"{number} does not fit into {target.value}")
     raise _no_cast(node, value.type, target)
+
+
+def _check_time(text: str, target: SqlType, node: exp.Expr) -> None:
+    """Refuse a literal that Spark reads as a time and jobs do not: it would be NULL."""
+    word = _TIME_WORD.match(text)
+    if word is not None:
+        hint = "write 1970-01-01" if word[1].lower() == "epoch" else "a job's answer must not depend on when it runs"
+        raise refused(node, f"{text!r} is a word for a time, which jobs do not read", hint)
+    if target is SqlType.TIMESTAMP and _NO_DAY.match(text):
+        raise refused(node, f"{text!r} is a time of the day on which it is read", "write the day, too")
+    if target is SqlType.TIMESTAMP and _NAMED_ZONE.match(text):
+        known = cast_expr(pl.lit(text), SqlType.STRING, target)
+        if known is not None and pl.select(known).item() is None:
+            raise refused(node, f"{text!r} is no time, or one in a zone with a name", "write the zone as +01:00")
 
 
 def _no_cast(node: exp.Expr, source: Type, target: SqlType) -> JobSpecError:

@@ -20,7 +20,7 @@ from elf.agents.language.expressions import compile_expression
 from elf.agents.language.growth import check_growth
 from elf.agents.language.join_form import How
 from elf.agents.language.joins import Joined, JoinQuery, parse_joins
-from elf.agents.language.operators import condition
+from elf.agents.language.operators import filtering
 from elf.agents.language.query import aggregate_call, is_window_field
 from elf.agents.language.scopes import WINDOW_END, WINDOW_START
 from elf.agents.language.sort_keys import Order, by_position, output_value, sort_rows
@@ -133,7 +133,7 @@ def _compile(query: JoinQuery, joined: Joined) -> Combining:
     columns = [{name: parse_type(kind) for name, kind in use.columns.items()} for use in joined.uses]
     scope = _JoinScope(query, columns)
     joins = tuple(_compile_join(scope, number, read.how, read.on) for number, read in enumerate(query.reads) if number)
-    where = condition(compile_expression(query.where, scope)) if query.where is not None else None
+    where = filtering(compile_expression(query.where, scope), "WHERE") if query.where is not None else None
     results = [output_value(item, compile_expression(item.node, scope)) for item in query.items]
     scope.shows_outputs = True
     order = tuple(_compile_order(query, scope, node) for node in query.order)

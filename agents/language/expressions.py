@@ -7,6 +7,7 @@ side (raw columns) and the master's side (keys and finished aggregates). DESIGN 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Protocol
@@ -44,6 +45,8 @@ def compile_expression(node: exp.Expr, scope: Scope) -> Value:
     if known is not None:
         return known
     compiler = _COMPILERS.get(type(node))
+    if compiler is None and isinstance(node, exp.Concat):
+        raise refused(node, "two texts stand side by side", r"write them as one; \' is a quote in a text")
     if compiler is None:
         raise refused(node, f"{_describe(node)} is not in the job language")
     return compiler(node, scope)
@@ -64,7 +67,11 @@ def _literal(node: exp.Expr, scope: Scope) -> Value:
             if number < bound:
                 return Value(pl.lit(number, dtype=kind.dtype), kind, node, number)
         raise refused(node, f"{text} does not fit into BIGINT", f"write {text}D for a DOUBLE")
+    if text.lower().endswith("e"):
+        raise refused(node, f"{text} lacks its exponent", f"write {text}0 or {text[:-1]}")
     if "e" in text.lower():
+        if math.isinf(float(text)):
+            raise refused(node, f"{text} is beyond every DOUBLE")
         return Value(pl.lit(float(text)), SqlType.DOUBLE, node, float(text))
     return Value(pl.lit(float(text)), Untyped.DECIMAL, node, Decimal(text))
 
@@ -249,9 +256,18 @@ def _call(node: exp.Expr, scope: Scope) -> Value:
     from elf.agents.language.function_calls import call_function, check_function
 
     check_function(node.name, node)
-    return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])
+    arguments = node.expressions
+    while _is_case_call(node) and _is_case_call(inner := arguments[0].unnest()) and scope.resolve(inner) is None:
+        # As Spark's optimizer has it: upper(lower(x)) is upper(x), though a few letters lose more in between.
+        arguments = inner.expressions
+    return call_function(node.name, node, [compile_expression(argument, scope) for argument in arguments])
 
 
+def _is_case_call(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _CASE_CALLS and len(node.expressions) == 1
+
+
+_CASE_CALLS = ("lower", "lcase", "upper", "ucase")
 _PREDICATES = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.NullSafeNEQ, exp.Not)
 _CAST_TARGETS = {
     exp.DType.BOOLEAN: SqlType.BOOLEAN,

@@ -50,6 +50,11 @@ def compare(kind: type[exp.Expr], left: Value, right: Value, node: exp.Expr) -> 
     target = target or comparison_type(left.type, right.type)
     if target is None and Untyped.DECIMAL in (left.type, right.type) and Untyped.NULL in (left.type, right.type):
         target = SqlType.DOUBLE
+    if SqlType.STRING in (left.type, right.type):
+        for each in (left, right):
+            if isinstance(each.constant, Decimal) and each.constant.as_tuple().exponent == 0:
+                # Spark reads the text as a DECIMAL of so many digits, for which most texts have too many.
+                raise refused(each.node, f"{each.constant}. is a DECIMAL without a fraction", f"write {each.constant}D")
     if target is None:
         raise refused(node, f"{left.type.value} {sign} {right.type.value} cannot be compared", "use CAST(... AS ...)")
     return boolean(operation(cast(left, target).expr, cast(right, target).expr), node)
@@ -91,6 +96,13 @@ def condition(value: Value) -> pl.Expr:
     if value.type is not SqlType.BOOLEAN:
         raise refused(value.node, f"a condition is needed here, but this is {value.type.value}")
     return value.expr
+
+
+def filtering(value: Value, clause: str) -> pl.Expr:
+    """The expression of what WHERE or FILTER let pass; as in Spark it is not NULL itself."""
+    if value.is_null:
+        raise refused(value.node, f"{clause} NULL lets nothing pass")
+    return condition(value)
 
 
 def numeric_pair(left: Value, right: Value, node: exp.Expr, sign: str) -> tuple[Value, Value, SqlType]:

@@ -2,8 +2,8 @@ r"""Java's regular expressions in the ones of Rust, as far as both certainly mat
 
 They differ in what `.`, `$`, `\d`, `\w`, `\s` and case-insensitivity mean: each is written out so that it matches what
 it does in Java. Refused is what Rust lacks (lookaround, back references, possessive quantifiers), what depends on the
-Java version (`\b`, `\p{...}`), and a `$` with something behind it. What else the two do in their own ways is told, so
-that it is refused where it matters.
+Java version (`\b`, most of `\p{...}`), and a `$` with something behind it. What else the two do in their own ways is
+told, so that it is refused where it matters.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from elf.agents.language.regex_classes import ClassReader, quoted, read_escape
 _ANY = r"[^\n\r\x{85}\x{2028}\x{2029}]"
 #: Before a last line break, which is consumed, and never within \r\n: in CRLF mode $ is not there either.
 _END = r"(?:\r\n|(?mR:$)\n|[\r\x{85}\x{2028}\x{2029}])?\z"
+_BREAK = r"(?:\r\n|[\n\x{b}\f\r\x{85}\x{2028}\x{2029}])"
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d{1,4})(,(\d{0,4}))?\}", re.ASCII)
 _NAME = re.compile(r"\(\?<([A-Za-z][A-Za-z0-9]*)>")
 _FLAGS = re.compile(r"\(\?([is]+)\)")
@@ -134,12 +135,17 @@ class _Translator:
             self._at += 1 if char == "^" else 2
             self._parts.append(r"\z" if self._text[self._at - 1] == "z" else r"\A")
             self._check_repeats_something()
-        elif char == "$":
-            self._at += 1
+        elif char == "$" or self._text.startswith(r"\Z", self._at):
+            self._at += 1 if char == "$" else 2
             self._parts.append(_END)
             branch.is_ended = True
             self._soft.update(each.number for each in self._open if each.number is not None)
             self._check_repeats_something()
+        elif self._text.startswith(r"\R", self._at):
+            self._at += 2
+            self._parts.append(_BREAK)
+            branch.is_empty = False
+            self._check_repeats_something(r"[\r\n]")
         elif char in "*+?{":
             self._refuse(f"{char!r} repeats nothing", f"write \\{char} for the character itself")
         else:
@@ -165,9 +171,11 @@ class _Translator:
             return f"[{char.upper()}{char.lower()}]"
         return quoted(char)
 
-    def _check_repeats_something(self) -> None:
+    def _check_repeats_something(self, instead: str | None = None) -> None:
         if self._text[self._at : self._at + 1] in ("*", "+", "?", "{"):
-            self._refuse(f"{self._text[self._at]!r} repeats a place, not a character", None)
+            what = "a place" if instead is None else "a line break, which may be two characters"
+            hint = None if instead is None else f"write {instead}"
+            self._refuse(f"{self._text[self._at]!r} repeats {what}, not a character", hint)
 
     def _quantified(self, *, is_empty: bool, is_ended: bool) -> None:
         """Translate the quantifier of what was just written, if there is one."""
@@ -191,7 +199,10 @@ class _Translator:
         self._at = found.end()
         self._parts.append(found[0])
         if self._text.startswith("+", self._at):
-            self._refuse("possessive quantifiers are not in the job language", "leave out the last +")
+            self._refuse(
+                "possessive quantifiers are not in the job language",
+                "without the last + the same matches, unless what follows begins like what is repeated",
+            )
         if self._text.startswith("?", self._at):
             self._at += 1
             self._parts.append("?")
@@ -208,6 +219,8 @@ class _Translator:
         captures = name is not None or not self._text.startswith("(?", at)
         if not captures and not self._text.startswith("(?:", at):
             rest = self._text[at + 2 : at + 3]
+            if rest == "P":
+                self._refuse("(?P is not Java's", "write (?<name>...) for a group with a name")
             if rest == "<":
                 self._refuse("lookbehind is not in the job language", None)
             what = _LOOKAROUND.get(rest, "a flag other than (?i) or (?s) at the very beginning")

@@ -165,8 +165,10 @@ def unix_timestamp(call: Call) -> Value:
 @special("timestamp_seconds", least=1)
 def timestamp_seconds(call: Call) -> Value:
     """The time so many seconds after 1970 began."""
+    if call.arguments[0].type is SqlType.DOUBLE:
+        return cast(call.arguments[0], TIMESTAMP, call.node)
     if call.arguments[0].type not in INTEGRAL and not call.arguments[0].is_null:
-        raise call.refused("timestamp_seconds() takes whole seconds", "timestamp_millis(CAST(1000 * x AS BIGINT))")
+        raise call.refused("timestamp_seconds() takes a number", "timestamp_seconds(CAST(x AS DOUBLE))")
     return call.value(_since(call.take(0, BIGINT).expr, SECOND_US), TIMESTAMP)
 
 

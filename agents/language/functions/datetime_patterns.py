@@ -6,6 +6,7 @@ import calendar
 import functools
 import itertools
 import re
+from collections.abc import Callable
 
 import polars as pl
 from sqlglot import exp
@@ -23,11 +24,16 @@ from elf.agents.language.time_texts import (
 
 _MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if number}
 _WRITE = {
-    "yyyy": "%Y", "yy": "%y", "y": "%-Y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d", "d": "%-d",
+    "yyyy": "%Y", "yy": "yy", "y": "y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d", "d": "%-d",
     "DDD": "%j", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S",
     "SSS": "%3f", "SSSSSS": "%6f", "a": "%p", "EEEE": "%A", "EEE": "%a", "EE": "%a", "E": "%a",
     "XXX": "Z", "X": "Z", "Z": "+0000", "xxx": "+00:00",
 }  # fmt: skip
+#: What Polars writes otherwise than Java outside the years 0 to 9999.
+_YEARS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "y": lambda year: year.cast(pl.String),
+    "yy": lambda year: (year.abs() % 100).cast(pl.String).str.zfill(2),
+}
 _READ = {
     "yyyy": r"(?P<year>[0-9]{4}|\+[0-9]{5,6}|-[0-9]{4,6})",
     "MM": r"(?P<month>[0-9]{2})",
@@ -53,18 +59,21 @@ _FRACTIONS = frozenset("S" * digits for digits in range(2, 10))
 
 
 def write(timestamp: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:
-    """Format a timestamp; with `y` or `yy` NULL outside the years 0 to 9999.
+    """Format a timestamp.
 
     Raises:
         JobSpecError: the pattern has a letter outside the job language.
     """
     pieces = _split(pattern, node)
-    parts = [text.replace("%", "%%") if plain else _letters(text, _WRITE, node) for text, plain in pieces]
     known = known_time(timestamp)
-    if any(text in ("y", "yy") and not plain for text, plain in pieces):
-        # Of other years Java and Polars write different digits.
-        known = pl.when(known.dt.year().is_between(0, 9_999)).then(known)
-    return known.dt.strftime("".join(parts))
+    written: list[pl.Expr] = []
+    for is_year, group in itertools.groupby(pieces, lambda piece: not piece[1] and piece[0] in _YEARS):
+        parts = [text.replace("%", "%%") if plain else _letters(text, _WRITE, node) for text, plain in group]
+        if is_year:
+            written += [_YEARS[text](known.dt.year()) for text in parts]
+        else:
+            written.append(known.dt.strftime("".join(parts)))
+    return pl.concat_str(written) if written else known.dt.strftime("")
 
 
 def read(text: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 NODE = exp.Literal.string("x")
 CHARACTERS = [
     *"abcKZ09_<>=&~#/%\"'@!`,;:}] -", r"\.", r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", ".", r"\t", r"\r", r"\n", r"\f",
+    r"\h", r"\H", r"\v", r"\V", r"\R", r"\Z", r"\x{41}", r"\x{1F600}", r"\p{Punct}", r"\P{Alnum}", r"\p{Cntrl}",
     r"\x41", r"\x00", r"\u00e9", "é", r"\<", r"\>", r"\-", r"\_", r"\/", r"\|", r"\x85",
 ]  # fmt: skip
 MEMBERS = [
     *"abzAZ09_<>=~#/%\"'@!;:.*+?(){}|$ ", "&", "a-c", "<-@", "!-/", r"\x00-\x1f", r"\t-\r", r"\x00-\x7f", r"\u0080-é",
-    "+--", "a-", r"\d", r"\w", r"\s", r"\S", r"\W", r"\]", r"\[", r"\^", r"\-", r"a\-c", r"\u2028",
+    "+--", "a-", r"\d", r"\w", r"\s", r"\S", r"\W", r"\h", r"\V", r"\p{Alpha}", r"\P{Print}", r"\x{e9}",
+    r"\]", r"\[", r"\^", r"\-", r"a\-c", r"\u2028",
 ]  # fmt: skip
 IN_TEXTS = "aaabbcABKZ<>=&~-#/.019_ \t\n\r\u0085\u2028\"'@!`,;:}]é\u212a\u0660%+*\\\x00\x1f[($|\U0001f600"
 ENDS = ["", "", "", "\n", "\r", "\r\n", "\n\r", "\n\n", "\u0085", "\u2029"]
