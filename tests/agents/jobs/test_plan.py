@@ -231,6 +231,7 @@ def test_literals_every_wanted_line_contains(condition: str, literals: tuple[str
         ("SELECT percentile(price, 0.9) FROM clicks", (1, 8), "the nearest is approx_percentile(x, 0.9)"),
         ("SELECT count(*) FROM clicks GROUP BY session_window(ts, '1 hour')", (1, 38), "GROUP BY: window(ts, '5 min"),
         ("SELECT event FROM clicks WHERE status", (1, 32), "condition is needed"),
+        ("SELECT count(*) FROM clicks WHERE NULL", (1, 8), "WHERE NULL lets nothing pass"),
         ("SELECT 1 AS x FROM clicks", (1, 8), "it needs GROUP BY"),
         ("SELECT window.start, count(*) FROM clicks", (1, 8), "no window"),
         ("SELECT window, count(*) FROM clicks GROUP BY window(ts, '1 hour')", (1, 8), "window.start"),

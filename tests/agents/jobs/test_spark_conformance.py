@@ -86,11 +86,12 @@ def test_equal_to_spark(table: DataFrame) -> None:
         except JobSpecError as error:
             problems.append(f"{case.text}: we refuse it: {error}")
     for start in range(0, len(ready), COLUMNS_AT_ONCE):
-        problems += _differences(table, rows, ready[start : start + COLUMNS_AT_ONCE])
+        problems += differences(table, rows, ready[start : start + COLUMNS_AT_ONCE])
     assert not problems, f"{len(problems)} of {len(answered)} differ:\n" + "\n".join(problems)
 
 
-def _differences(table: DataFrame, rows: pl.DataFrame, part: list[tuple[Case, Value]]) -> list[str]:
+def differences(table: DataFrame, rows: pl.DataFrame, part: list[tuple[Case, Value]]) -> list[str]:
+    """Compare what expressions are over the same rows here and in Spark; returns a sentence of each that differs."""
     ours = rows.select(_plain(value).alias(f"c{index}") for index, (_, value) in enumerate(part))
     types, problems = _spark_types(table, [case.text for case, _ in part])
     columns = {index: PLAIN.get(kind, "{}").format(part[index][0].text) for index, kind in types.items()}
