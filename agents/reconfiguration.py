@@ -45,6 +45,7 @@ RELOADABLE = frozenset(
         "overlay.tls_ca_file",
         "overlay.tls_cert_file",
         "overlay.tls_key_file",
+        "overlay.tls_revoked_file",
     }
 )
 

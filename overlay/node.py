@@ -106,6 +106,7 @@ class OverlayNode:
                 state_path=Path(settings.contacts_file) if settings.contacts_file else None,
             ),
             secret=secret,
+            notary=bound.tls.notary if bound.tls is not None else None,
             rng=self._rng,
             clock=self._network.wall,
             on_change=lambda: self._feed_all(ContactsChanged()),
@@ -147,11 +148,14 @@ class OverlayNode:
         Raises:
             OverlayError: they cannot be used, or there were none before, or would be none.
         """
-        links, keys = started(self._links), read_keys(self.settings, settings, self.contact.host)
+        links, dht = started(self._links), started(self._dht)
+        keys = read_keys(self.settings, settings, self.contact.address)
 
         def put() -> None:
             self.settings = settings
             links.take(keys)
+            if keys.tls is not None:
+                dht.certify(keys.tls.notary)
 
         return put
 

@@ -25,6 +25,8 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_ca_file: str = ""
+    #: Serial numbers of certificates of this CA that are worth nothing any more, a line each; empty: none.
+    tls_revoked_file: str = ""
     #: File in which known contacts survive a restart; empty: none.
     contacts_file: str = ""
     #: Kademlia's k.
@@ -55,6 +57,8 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
         if any(files) and not all(files):
             raise OverlayError("tls_cert_file, tls_key_file and tls_ca_file belong together: set all three or none")
+        if self.tls_revoked_file and not self.tls_cert_file:
+            raise OverlayError("tls_revoked_file lists certificates, and there are none: set tls_cert_file, too")
         if self.heartbeat_ms * 3 > self.lease_ms:
             raise OverlayError(
                 f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"

@@ -9,7 +9,6 @@ from elf.agents.settings.config import OverlaySection
 from elf.agents.wire.credentials import Endorsement
 from elf.agents.wire.introductions import Doubt, Endorse, introduced
 from elf.agents.wire.records import Member
-from elf.overlay.ids import parse_address
 from elf.overlay.keys import SecretKey
 
 if TYPE_CHECKING:
@@ -58,5 +57,4 @@ class Passport:
         return Authority(self._overlay.tls_ca_file)
 
     def _doubt(self, endorsement: Endorsement, message: bytes, address: str, at_ms: int) -> str | None:
-        host, _ = parse_address(address)
-        return self._authority.doubt(endorsement.certificate, endorsement.signature, message, host, at_ms)
+        return self._authority.doubt(endorsement.certificate, endorsement.signature, message, address, at_ms)

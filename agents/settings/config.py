@@ -186,13 +186,16 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     advertise: str = ""
     #: Agents to join through; any one that answers is enough.
     join: list[str] = []
-    #: File with the cluster secret (16 bytes or more); without it only loopback addresses are allowed.
+    #: File with the cluster secret; without it, or a certificate that names address and port, only loopback addresses
+    #: are allowed. It tells members from strangers, not one member from another, nor who was one from who is.
     secret_file: str = ""
     #: PEM files of this agent's certificate and key and of the cluster's CA: links are TLS 1.3, both ends certified for
-    #: their addresses. `elf certgen` makes them. Datagrams of the DHT still need the secret off loopback.
+    #: their addresses. `elf certgen` makes them. With certificates that name a port, too, no secret is needed.
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_ca_file: str = ""
+    #: Certificates that are worth nothing any more: their serial numbers, a line each (`elf certgen --revoke`).
+    tls_revoked_file: str = ""
     #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn.
     k: int = 20
     #: A link silent for this long is lost, and says something four times as often; of the two ends of a link the longer
@@ -214,16 +217,17 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 "overlay.tls_cert_file, overlay.tls_key_file and overlay.tls_ca_file belong together; set all three "
                 "(`elf certgen` makes them) or none"
             )
+        if self.tls_revoked_file and not self.tls_cert_file:
+            raise ConfigError("overlay.tls_revoked_file lists certificates, and there are none; set tls_cert_file, too")
         if not _PERCENT.fullmatch(self.audit) or self.audit_share > 1:
             raise ConfigError(f'overlay.audit = {self.audit!r} is no share; use "0 %" to "100 %", such as "1 %"')
         if not LEASE_MS_MIN <= self.lease_ms <= LEASE_MS_MAX:
             raise ConfigError(
                 f"overlay.lease_ms = {self.lease_ms} is too short or too long; use {LEASE_MS_MIN} to {LEASE_MS_MAX}"
             )
-        if _is_open("overlay.bind", self.bind) and not self.secret_file:
-            why = " (certificates protect links, but not the datagrams of the DHT)" if any(files) else ""
+        if _is_open("overlay.bind", self.bind) and not self.secret_file and not self.tls_cert_file:
             raise ConfigError(
-                f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret{why}; "
+                f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret; "
                 "create one with `elf keygen --out /etc/elf/secret` and set overlay.secret_file, or bind 127.0.0.1"
             )
 
@@ -359,6 +363,7 @@ def overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
         tls_cert_file=overlay.tls_cert_file,
         tls_key_file=overlay.tls_key_file,
         tls_ca_file=overlay.tls_ca_file,
+        tls_revoked_file=overlay.tls_revoked_file,
         contacts_file=str(pathlib.Path(config.agent.data) / "contacts.json"),
         k=overlay.k,
         heartbeat_ms=overlay.lease_ms // 4,

@@ -19,7 +19,7 @@ from elf.agents.intake.decoder import read_key, source_format
 from elf.agents.intake.recognition import recognised
 from elf.agents.intake.source_setup import archive_folder
 from elf.agents.runtime import read_token
-from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.settings.config import AUTO, AgentConfig, SourceConfig, is_loopback, overlay_settings, split_address
 from elf.agents.sources.files.compression import RefusedError
 from elf.agents.sources.files.families import live_paths
 from elf.agents.sources.files.readers import open_reader
@@ -29,6 +29,8 @@ from elf.agents.toml.places import Places, find_places
 from elf.checking.validate import Finding
 from elf.overlay.dht.auth import Secret
 from elf.overlay.errors import OverlayError
+from elf.overlay.ids import format_address
+from elf.overlay.links.binding import check_place
 from elf.overlay.links.tls import Tls
 
 
@@ -190,10 +192,15 @@ def _why_unmatched(pattern: str) -> str:
 
 def _check_certificate(config: AgentConfig) -> None:
     """Read the certificate's files as a start would, if others reach this agent by an IP address."""
-    host, _ = split_address(config.overlay.advertise or config.overlay.bind)
+    overlay = config.overlay
+    bound, bind_port = split_address(overlay.bind)
+    host, port = split_address(overlay.advertise or overlay.bind)
     try:
         if ipaddress.ip_address(host).is_unspecified:
             return
     except ValueError:
         return
-    Tls.load(overlay_settings(config, ""), host)
+    address = format_address(host, port or bind_port)
+    tls = Tls.load(overlay_settings(config, ""), address)
+    if not overlay.secret_file and not is_loopback(bound):
+        check_place(tls, address)

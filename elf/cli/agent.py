@@ -47,10 +47,11 @@ def agent(
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for durable state.")] = None,
     name: Annotated[str | None, typer.Option(help="Name shown to people.")] = None,
     secret_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The cluster's secret; needed off loopback (elf keygen).")
+        Path | None,
+        typer.Option(metavar="FILE", help="The cluster's secret (elf keygen), for agents off loopback."),
     ] = None,
     tls_cert_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="This agent's certificate, for TLS on links (elf certgen).")
+        Path | None, typer.Option(metavar="FILE", help="This agent's certificate (elf certgen): TLS on links.")
     ] = None,
     tls_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
     tls_ca_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The cluster's CA certificate.")] = None,

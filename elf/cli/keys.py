@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -80,39 +81,77 @@ def sign(
 def certgen(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the CA; the first call creates both.")],
     address: Annotated[
-        list[str],
-        typer.Option(metavar="IP", help="Where others reach the agent (overlay.advertise); repeatable."),
-    ],
+        list[str] | None,
+        typer.Option(
+            metavar="IP:PORT",
+            help="Where others reach the agent (overlay.advertise); repeatable. Without port it needs the secret, too.",
+            show_default=False,
+        ),
+    ] = None,
     days: Annotated[int, typer.Option(min=1, max=CA_DAYS, help="How long the certificate is valid.")] = NODE_DAYS,
+    revoke: Annotated[
+        Path | None,
+        typer.Option(metavar="CERT", help="Put a certificate on the CA's list of revoked ones.", show_default=False),
+    ] = None,
 ) -> None:
-    """Create a certificate for one agent, and the cluster's CA if there is none yet."""
+    """Create a certificate for one agent, and the cluster's CA if there is none yet; or revoke one."""
     from elf.overlay.errors import OverlayError
-    from elf.overlay.links.certificates import make_authority, make_certificate
 
-    now = datetime.datetime.now(datetime.UTC)
-    ca, ca_key = out / "ca.pem", out / "ca-key.pem"
-    stem = address[0].replace(":", "_").replace("/", "_")
-    cert, key = out / f"{stem}.pem", out / f"{stem}-key.pem"
+    if bool(address) == (revoke is not None):
+        raise JobError("say whom the certificate is for, --address IP:PORT; or which one to revoke, --revoke CERT")
     try:
-        out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not ca.exists() and not ca_key.exists():
-            made = make_authority(now, CA_DAYS)
+        if revoke is not None:
+            _revoke(revoke, out / "revoked")
         else:
-            made = ca.read_bytes(), ca_key.read_bytes()
-        pair = make_certificate(*made, address, now, days)
-        for file, data in ((ca_key, made[1]), (ca, made[0])):
-            if not file.exists():
-                _create(file, data)
-        for file, data in ((key, pair[1]), (cert, pair[0])):
-            _create(file, data)
+            _certify(out, address or [], days)
     except OverlayError as error:
         raise JobError(str(error)) from None
     except FileExistsError as error:
         raise JobError(f"{error.filename} exists already and is not overwritten; remove it to renew it") from None
     except OSError as error:
         raise JobError(f"{error.filename} cannot be read or created: {error.strerror}") from None
+
+
+def _certify(out: Path, address: list[str], days: int) -> None:
+    from elf.overlay.links.certificates import make_authority, make_certificate
+    from elf.overlay.subject import split_place
+
+    now = datetime.datetime.now(datetime.UTC)
+    ca, ca_key = out / "ca.pem", out / "ca-key.pem"
+    stem = re.sub(r"[^0-9A-Za-z.-]", "_", address[0].strip("["))
+    cert, key = out / f"{stem}.pem", out / f"{stem}-key.pem"
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not ca.exists() and not ca_key.exists():
+        made = make_authority(now, CA_DAYS)
+    else:
+        made = ca.read_bytes(), ca_key.read_bytes()
+    pair = make_certificate(*made, address, now, days)
+    for file, data in ((ca_key, made[1]), (ca, made[0])):
+        if not file.exists():
+            _create(file, data)
+    for file, data in ((key, pair[1]), (cert, pair[0])):
+        _create(file, data)
     say(f"wrote {cert} and {key}; copy them and {ca} to the agent and set overlay.tls_cert_file, tls_key_file and")
     say(f"tls_ca_file. Keep {ca_key} to yourself: whoever has it can make agents of this cluster.")
+    if any(split_place(each)[1] is None for each in address):
+        say("It is good for any port, so the agent needs the cluster's secret, too; --address IP:PORT makes one that")
+        say("needs none, and lets nobody choose the agent's place.")
+
+
+def _revoke(cert: Path, revoked: Path) -> None:
+    from elf.overlay.links.certificates import serial_of
+    from elf.overlay.links.notary import read_revoked
+
+    serial = serial_of(str(cert))
+    if revoked.exists() and serial in read_revoked(str(revoked)):
+        say(f"{cert} is on {revoked} already")
+        return
+    day = datetime.datetime.now(datetime.UTC)
+    with os.fdopen(os.open(revoked, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as opened:
+        ended = not revoked.stat().st_size or revoked.read_bytes().endswith(b"\n")
+        opened.write(f"{'' if ended else chr(10)}{serial:x}  # {cert.stem}, {day:%Y-%m-%d}\n")
+    say(f"put {cert} on {revoked}; copy that to all agents, set overlay.tls_revoked_file, and `elf reload` them.")
+    say("Then `elf retire` its agent, or windows wait for it.")
 
 
 def _create(file: Path, data: bytes) -> None:

@@ -64,6 +64,7 @@ def look_at_access(config: AgentConfig, user: User) -> Iterator[Finding]:
         (Check.CERTIFICATE, overlay.tls_cert_file),
         (Check.CERTIFICATE, overlay.tls_key_file),
         (Check.CERTIFICATE, overlay.tls_ca_file),
+        (Check.CERTIFICATE, overlay.tls_revoked_file),
     ):
         closed = barrier(file, user) if file else None
         if closed is not None:
@@ -120,14 +121,17 @@ def look_at_certificates(config: AgentConfig, now: datetime.datetime) -> Iterato
             continue
         from cryptography import x509
 
+        from elf.overlay.links.certificates import bearer_of
+
         try:
             found = x509.load_pem_x509_certificate(Path(file).read_bytes())
         except (OSError, ValueError):
             continue  # said already
         left = found.not_valid_after_utc - now
-        host, _ = split_address(config.overlay.advertise or config.overlay.bind)
+        reached = config.overlay.advertise or config.overlay.bind
+        reached = reached if bearer_of(found).places else split_address(reached)[0]
         folder = shlex.quote(os.path.dirname(file) or ".")
-        mend = f"rm {shlex.quote(file)} && elf certgen --out {folder} --address {host} && elf reload"
+        mend = f"rm {shlex.quote(file)} && elf certgen --out {folder} --address {reached} && elf reload"
         if setting == "tls_ca_file":
             mend = "elf certgen --out NEW-FOLDER --address ...   # a new CA: all agents need certificates of it"
         why = "others refuse links of an agent whose certificate is not in time, and it is missing from results"

@@ -1,7 +1,8 @@
 """The cluster secret: keyed BLAKE2b tags over bytes, and sealed datagrams built from them.
 
 Owns keys, tags, the replay window and the sealed form; not what the bytes mean. One secret proves membership of the
-cluster, not which agent speaks: that follows from the address checked in `protocol`. OVERLAY section 1.2 (a).
+cluster, not which agent speaks: that follows from the address checked in `protocol`, or, where certificates take the
+secret's place (`signed`), from these. OVERLAY section 1.2 (a).
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from elf.overlay.dht.signed import SIGNED, Notary, Toll, read_signed, sign
 from elf.overlay.errors import SecretError
+from elf.overlay.ids import Contact
+from elf.overlay.subject import Subject
 
 KEY_BYTES: Final = 32
 KEY_ID_BYTES: Final = 4
@@ -35,8 +39,23 @@ _UNLIKE_ADDRESS: Final = (
     "they are sealed for another address than ours, or were changed on their way; compare overlay.advertise here with "
     "how they call us, as in overlay.join"
 )
+_UNLIKE_UNSIGNED: Final = (
+    "they are not signed with a certificate and this agent has no cluster secret; set overlay.tls_cert_file there, to "
+    "one that names address and port, or overlay.secret_file here"
+)
+_UNLIKE_SIGNED: Final = (
+    "they are signed with a certificate and this agent has none; set overlay.tls_cert_file here, or leave the ports "
+    "out of the certificates there"
+)
+_UNLIKE_CERTIFICATE: Final = (
+    "their certificate is none of our authority, not valid now, revoked, or not that of their address; compare "
+    "overlay.tls_ca_file there and here"
+)
 #: All of them, the most telling first: who has one of our keys is a member.
-UNLIKE: Final = (_UNLIKE_ADDRESS, _UNLIKE_SECRET, _UNLIKE_SEALED, _UNLIKE_OPEN)
+UNLIKE: Final = (
+    _UNLIKE_ADDRESS, _UNLIKE_SECRET, _UNLIKE_CERTIFICATE, _UNLIKE_SEALED, _UNLIKE_UNSIGNED, _UNLIKE_OPEN,
+    _UNLIKE_SIGNED,
+)  # fmt: skip
 
 
 class Secret:
@@ -142,34 +161,58 @@ class Secret:
 class Gate:
     """Seals the datagrams of one agent and opens those that reach it.
 
-    The tag covers time, body and *destination*, so a datagram can be neither reflected nor sent on to a third agent.
-    Without a secret, datagrams are only marked with the version of the wire format. A datagram of the last SKEW_MS
-    can be replayed once after our restart; every request is idempotent, so that changes nothing.
+    Tag or signature covers time, body and *destination*, so a datagram can be neither reflected nor sent on to a third
+    agent. Without secret and certificate, datagrams are only marked with the version of the wire format. A datagram of
+    the last SKEW_MS can be replayed once after our restart; every request is idempotent, so that changes nothing.
+
+    Args:
+        secret: the cluster's.
+        own_address: where others reach us.
+        skew_ms: how far clocks may differ.
+        notary: signs in place of the secret if our certificate names our place, and lets signed ones in.
     """
 
-    def __init__(self, secret: Secret | None, own_address: str, *, skew_ms: int = SKEW_MS) -> None:
+    def __init__(
+        self, secret: Secret | None, own_address: str, *, skew_ms: int = SKEW_MS, notary: Notary | None = None
+    ) -> None:
         self._secret = secret
         self._skew_ms = skew_ms
+        self._address = own_address
         self._context = _context(own_address)
         self._seen: set[bytes] = set()
         self._seen_before: set[bytes] = set()
         self._turned_ms: int | None = None
+        self._toll = Toll()
+        #: May be changed; for what comes and goes from then on.
+        self.notary = notary
         #: How far the clock of whoever sealed the last datagram is ahead of ours, if that is why it was not opened.
         self.apart_ms: int | None = None
         #: Why the last datagram was not opened, if it looks like one of an agent that is set otherwise.
         self.unlike: str | None = None
+        #: Whose certificate the last one that was opened was signed with, if it was.
+        self._bearer: Subject | None = None
 
     def seal(self, body: bytes, to_address: str, now_ms: int) -> bytes:
         """Return the datagram that carries `body` to the agent at `to_address`."""
+        if self.notary is not None and self.notary.certificate:
+            return sign(self.notary, body, to_address, now_ms)
         if self._secret is None:
             return PLAIN + body
         time = now_ms.to_bytes(_TIME_BYTES)
         return SEALED + time + self._secret.tag(time + body, _context(to_address)) + body
 
-    def open(self, datagram: bytes, now_ms: int) -> bytes | None:
-        """Return the body, or None for anything not sealed for us (see `unlike`), out of time (`apart_ms`) or seen."""
-        self.apart_ms = self.unlike = None
+    def open(self, datagram: bytes, now_ms: int, host: str = "") -> bytes | None:
+        """Return the body, or None for anything not sealed for us (see `unlike`), out of time (`apart_ms`) or seen.
+
+        `host`: the IP address that it came from.
+        """
+        self.apart_ms = self.unlike = self._bearer = None
+        if datagram[:1] == SIGNED:
+            return self._open_signed(datagram, now_ms, host)
         if self._secret is None:
+            if self.notary is not None and self.notary.certificate:
+                self.unlike = _UNLIKE_UNSIGNED if datagram[:1] in (PLAIN, SEALED) else None
+                return None
             self.unlike = _UNLIKE_OPEN if datagram[:1] == SEALED and len(datagram) >= _SEALED_HEAD else None
             return datagram[1:] if datagram[:1] == PLAIN else None
         if datagram[:1] != SEALED or len(datagram) < _SEALED_HEAD:
@@ -180,11 +223,36 @@ class Gate:
         if not self._secret.verify(time + body, self._context, tag):
             self.unlike = _UNLIKE_ADDRESS if self._secret.knows(tag) else _UNLIKE_SECRET
             return None
-        apart_ms = int.from_bytes(time) - now_ms
-        if abs(apart_ms) > self._skew_ms:
-            self.apart_ms = apart_ms
+        return body if self._is_in_time(int.from_bytes(time), now_ms) and self._first_sight(tag, now_ms) else None
+
+    def speaks_for(self, sender: Contact) -> bool:
+        """Tell whether whoever sent the datagram that was opened last may say that it is this agent."""
+        return self._bearer is None or self._bearer.names(sender.address)
+
+    def _open_signed(self, datagram: bytes, now_ms: int, host: str) -> bytes | None:
+        found = read_signed(datagram)
+        if self.notary is None or found is None:
+            self.unlike = _UNLIKE_SIGNED if found is not None else None
             return None
-        return body if self._first_sight(tag, now_ms) else None
+        sight = found.sight(self._address)
+        if sight in self._seen or sight in self._seen_before or not self._toll.admits(host, now_ms):
+            return None
+        bearer = self.notary.bearer(found.certificate, now_ms)
+        if bearer is None or host not in bearer.hosts or not bearer.places:
+            self.unlike = _UNLIKE_CERTIFICATE
+        elif not self.notary.is_signed(found.certificate, found.message(self._address), found.signature):
+            self.unlike = _UNLIKE_ADDRESS
+        elif self._is_in_time(found.at_ms, now_ms) and self._first_sight(sight, now_ms):
+            self._bearer = bearer
+            return found.body
+        self._toll.forged(host)
+        return None
+
+    def _is_in_time(self, at_ms: int, now_ms: int) -> bool:
+        if abs(at_ms - now_ms) <= self._skew_ms:
+            return True
+        self.apart_ms = at_ms - now_ms
+        return False
 
     def _first_sight(self, tag: bytes, now_ms: int) -> bool:
         # Sent at t, a datagram is in time until t + skew and may arrive from t - skew on: remembering it for two

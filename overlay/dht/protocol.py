@@ -179,7 +179,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         if len(data) > DATAGRAM_BYTES_MAX:
             self.counters.rejected += 1
             return
-        body = self._gate.open(data, self._clock())
+        body = self._gate.open(data, self._clock(), canonical_host(addr[0]))
         if body is None:
             self._note_unheard(addr)
             return
@@ -189,6 +189,9 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
             self.counters.malformed += 1
             return
         sender = unpack(message.sender)
+        if not self._gate.speaks_for(sender):
+            self.counters.rejected += 1
+            return
         genuine = sender.port == addr[1] and sender.host == canonical_host(addr[0])
         if isinstance(message, Request):
             self._note(sender, genuine)

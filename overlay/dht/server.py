@@ -27,6 +27,7 @@ from elf.overlay.dht.lookup import PARALLEL, Lookup
 from elf.overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
 from elf.overlay.dht.pace import DhtTimes, Pace
 from elf.overlay.dht.protocol import Answer, Counters, DhtProtocol
+from elf.overlay.dht.signed import Notary
 from elf.overlay.dht.table import Table, by_distance
 from elf.overlay.errors import DecodeError, NotJoinedError
 from elf.overlay.ids import Contact
@@ -65,7 +66,8 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
     Args:
         contact: where others reach us; its host must be the IP address our datagrams come from.
         settings: how many contacts are kept, how patient we are, and where contacts are kept over a restart.
-        secret: the cluster secret; without it nothing is authenticated, so bind loopback only.
+        secret: the cluster secret; without it and a notary nothing is authenticated, so bind loopback only.
+        notary: signs for us, and tells who has signed, where agents have certificates.
         rng: source of call ids and targets; a `random.SystemRandom` in production, seeded in a simulation.
         clock: wall clock in ms, to date datagrams.
         on_change: called on the loop soon after the set of contacts changed, once for a burst of changes.
@@ -80,6 +82,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         *,
         settings: DhtSettings | None = None,
         secret: Secret | None = None,
+        notary: Notary | None = None,
         rng: random.Random,
         clock: Callable[[], int] = wall_ms,
         on_change: Callable[[], None] | None = None,
@@ -99,7 +102,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         self.on_change = on_change
         self._linked = linked
         self.times = settings.times
-        self._secret = secret
+        self._gate = Gate(secret, contact.address, notary=notary)
         self._rng = rng
         self._clock = clock
         self._state_path = settings.state_path
@@ -217,6 +220,10 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         hint = await self._newest(key)
         return hint.value if hint else None
 
+    def certify(self, notary: Notary | None) -> None:
+        """Sign, and let in, by another certificate from now on."""
+        self._gate.notary = notary
+
     # -- the library's names for the above
 
     async def bootstrap(self, addrs: Sequence[tuple[str, int]]) -> int:
@@ -257,7 +264,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             self.contact,
             self.table,
             self.hints,
-            gate=Gate(self._secret, self.contact.address),
+            gate=self._gate,
             rng=self._rng,
             clock=self._clock,
             on_change=self._changed,

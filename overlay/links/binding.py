@@ -35,7 +35,8 @@ async def bind_sockets(settings: OverlaySettings, *, secure: bool) -> Bound:
 
     Args:
         settings: `bind`, `advertise` and the certificates' files count.
-        secure: whether there is a cluster secret; without one only loopback is allowed.
+        secure: whether there is a cluster secret; without one, or a certificate that names our place, only loopback
+            is allowed.
 
     Raises:
         OverlayError: an address is wrong, taken or unsafe; the operator's fault.
@@ -43,21 +44,37 @@ async def bind_sockets(settings: OverlaySettings, *, secure: bool) -> Bound:
     bind, advertise = settings.bind, settings.advertise
     host, port = await _resolve(bind, "bind")
     address = ipaddress.ip_address(host)
-    if not secure and not address.is_loopback:
+    if not secure and not address.is_loopback and not settings.tls_cert_file:
         raise OverlayError(
-            f"bind = {bind!r} is open to the network but there is no cluster secret; set secret_file "
-            "(certificates protect links, but not the datagrams of the DHT)"
+            f"bind = {bind!r} is open to the network but there is no cluster secret; set secret_file, or tls_cert_file "
+            "with a certificate that names address and port"
         )
     if address.is_unspecified and not advertise:
         raise OverlayError(f"bind = {bind!r} is every address of this machine; set advertise to one that others reach")
     tcp, port = _bind_pair(host, port)
     try:
         told = await _resolve(advertise, "advertise") if advertise else (host, port)
-        tls = Tls.load(settings, told[0])
+        contact = Contact.at(told[0], told[1] or port)
+        tls = Tls.load(settings, contact.address)
+        if not secure and not address.is_loopback:
+            check_place(tls, contact.address)
     except OverlayError:
         tcp.close()
         raise
-    return Bound(tcp, (host, port), Contact.at(told[0], told[1] or port), tls)
+    return Bound(tcp, (host, port), contact, tls)
+
+
+def check_place(tls: Tls | None, address: str) -> None:
+    """Check that an agent off loopback needs no secret: its certificate names its address, HOST:PORT.
+
+    Raises:
+        OverlayError: it does not; the operator's fault.
+    """
+    if tls is None or not tls.proves_place:
+        raise OverlayError(
+            "its certificate names no port, so it protects the agent's links, but not its datagrams; set secret_file, "
+            f"or make one with `elf certgen --address {address}`"
+        )
 
 
 def _bind_pair(host: str, port: int) -> tuple[socket.socket, int]:

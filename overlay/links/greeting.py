@@ -14,12 +14,13 @@ from aiohttp import web
 
 from elf.overlay.dht.auth import Secret
 from elf.overlay.errors import RemoteProtocolError
-from elf.overlay.ids import Contact
+from elf.overlay.ids import Contact, canonical_host
 from elf.overlay.links import former, handshake, wire
 from elf.overlay.links.door import GREETING_S
 from elf.overlay.links.handshake import Hello
 from elf.overlay.links.offer import agreed
-from elf.overlay.links.tls import Tls, certifies
+from elf.overlay.links.tls import Tls
+from elf.overlay.subject import Subject, subject_of
 
 PATH = "/overlay/v3"
 #: Where agents of the release before greet.
@@ -37,7 +38,8 @@ async def call(
 ) -> tuple[aiohttp.ClientWebSocketResponse, Hello, Hello]:
     """Call an agent and greet it; returns the connection, what we said, made by `hello`, and who answered.
 
-    An agent that does not know the greeting is of the release before, and greeted once more as that does.
+    An agent that does not know the greeting is of the release before, and greeted once more as that does. Certificates
+    that name the places of both take the secret's place.
 
     Raises:
         RemoteProtocolError: what answers is not this agent, has not our secret, or speaks no version that we do.
@@ -46,15 +48,20 @@ async def call(
     async with asyncio.timeout(GREETING_S):
         try:
             ws = await _open(client, to, tls, PATH)
+            peer = subject_of(ws.get_extra_info("peercert"))
             mine = hello()
-            caller: handshake.Caller | former.Caller = handshake.Caller(secret, mine)
+            asked = None if _takes_its_place(tls, peer) else secret
+            caller: handshake.Caller | former.Caller = handshake.Caller(asked, mine)
         except aiohttp.WSServerHandshakeError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             ws = await _open(client, to, tls, FORMER_PATH)
+            peer = subject_of(ws.get_extra_info("peercert"))
             mine = hello()
             caller = former.Caller(secret, mine)
         try:
+            if tls is not None:
+                tls.check(peer, to.address, needs_place=tls.proves_place and secret is None)
             await ws.send_bytes(caller.greeting)
             theirs, proof = caller.welcomed(await ws.receive_bytes())
             if theirs.contact != to:
@@ -82,7 +89,12 @@ async def _open(
 
 
 async def answer(
-    request: web.Request, ws: web.WebSocketResponse, secret: Secret | None, me: Contact, hello: Callable[[bytes], Hello]
+    request: web.Request,
+    ws: web.WebSocketResponse,
+    secret: Secret | None,
+    tls: Tls | None,
+    me: Contact,
+    hello: Callable[[bytes], Hello],
 ) -> tuple[Hello, Hello]:
     """Answer a call on a connection that is open; returns the caller and what we said, made by `hello` from its id.
 
@@ -91,14 +103,19 @@ async def answer(
         TimeoutError: it does not say so in time; so do aiohttp's errors.
     """
     is_former = request.path == FORMER_PATH
-    answerer = former.Answerer(secret) if is_former else handshake.Answerer(secret)
     try:
         async with asyncio.timeout(GREETING_S):
-            theirs = answerer.called(await ws.receive_bytes())
+            data, peer = await ws.receive_bytes(), subject_of(ws.get_extra_info("peercert"))
+            if _takes_its_place(tls, peer) and not is_former and not handshake.is_sealed(data):
+                secret = None
+            answerer = former.Answerer(secret) if is_former else handshake.Answerer(secret)
+            theirs = answerer.called(data)
             if theirs.contact == me:
                 raise RemoteProtocolError("a greeting with our own address")
-            if request.secure and not certifies(ws.get_extra_info("peercert"), theirs.contact.host):
-                raise RemoteProtocolError(f"its certificate is not valid for {theirs.contact.host}")
+            if tls is not None:
+                tls.check(peer, theirs.contact.address, needs_place=tls.proves_place and secret is None)
+                if tls.proves_place and secret is None and canonical_host(request.remote or "") not in peer.hosts:
+                    raise RemoteProtocolError("it calls from another address than its certificate is for")
             mine = hello(theirs.contact.id)
             await ws.send_bytes(answerer.welcome(theirs, mine))
             agreed(mine.offer, theirs.offer)  # it was told what we speak, and learns what is wrong as we do
@@ -106,3 +123,8 @@ async def answer(
     except TypeError as error:
         raise HungUpError("it closed during the greeting") from error
     return theirs, mine
+
+
+def _takes_its_place(tls: Tls | None, peer: Subject) -> bool:
+    """Tell whether certificates of both ends take the place of the secret."""
+    return tls is not None and tls.proves_place and bool(peer.places)

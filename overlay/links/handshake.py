@@ -4,7 +4,8 @@ Owns the greeting and its proofs; pure. Caller: its `Hello`. Answerer: its own, 
 over both. With a cluster secret, what tells who somebody is, is sealed, and proofs are keyed BLAKE2b tags over all that
 both have said, each with the fresh nonces and the role in its context: none can be replayed or reflected, nobody in
 between lowers what is offered, and who lacks the secret learns neither names nor addresses. They show that a peer
-belongs to the cluster, not which agent it is (OVERLAY 1.2 a).
+belongs to the cluster, not which agent it is (OVERLAY 1.2 a). Between agents whose certificates name their places TLS
+shows that, and there are neither seals nor proofs.
 
 The form of these messages never changes: releases that have no version in common learn that from them. What is added
 comes at the end of an array, and is passed over by who does not know it; proofs cover it as it was sent.
@@ -142,6 +143,15 @@ class Answerer:
             DecodeError: it is none, or not valid.
         """
         verify(self._secret, self._said, b"caller", read(data, Proof, "a proof").proof)
+
+
+def is_sealed(data: bytes) -> bool:
+    """Tell whether a caller's greeting is sealed, and so to be opened with a secret.
+
+    Raises:
+        DecodeError: the bytes are no greeting.
+    """
+    return read(data, Greeting, "a greeting").is_sealed
 
 
 def framer(secret: Secret | None, caller: Hello, answerer: Hello, *, calling: bool) -> Framer:

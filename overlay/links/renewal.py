@@ -17,8 +17,8 @@ class Keys(NamedTuple):
     tls: Tls | None
 
 
-def read_keys(before: OverlaySettings, settings: OverlaySettings, host: str) -> Keys:
-    """Read the files that some settings name, for a node that runs by others at a host.
+def read_keys(before: OverlaySettings, settings: OverlaySettings, address: str) -> Keys:
+    """Read the files that some settings name, for a node that others reach at an address.
 
     Raises:
         OverlayError: they cannot be used, or there were none before, or would be none.
@@ -29,4 +29,4 @@ def read_keys(before: OverlaySettings, settings: OverlaySettings, host: str) -> 
     ):
         if bool(was) != bool(will):
             raise OverlayError(f"overlay.{what} cannot be set, or left out, while the agent runs; restart it")
-    return Keys(Secret.load(settings.secret_file) if settings.secret_file else None, Tls.load(settings, host))
+    return Keys(Secret.load(settings.secret_file) if settings.secret_file else None, Tls.load(settings, address))

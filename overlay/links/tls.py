@@ -1,43 +1,66 @@
 """TLS 1.3 on links, both ends with certificates of the cluster's CA.
 
-Owns the contexts of one agent, whether a certificate fits an address, and what is said of a refusal. DESIGN section 8.
+Owns the contexts of one agent, who may be at the other end, and what is said of a refusal. DESIGN section 8.
 """
 
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from elf.overlay.contract import OverlaySettings
-from elf.overlay.errors import OverlayError
+from elf.overlay.errors import OverlayError, RemoteProtocolError
+from elf.overlay.subject import Subject
+
+if TYPE_CHECKING:
+    from elf.overlay.links.notary import Notary
 
 
 @dataclass(frozen=True)
 class Tls:
-    """The two contexts of one agent."""
+    """The two contexts of one agent, and its certificate."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
+    notary: Notary | None = None
+
+    @property
+    def proves_place(self) -> bool:
+        """Whether our certificate names our place: to who has such a one, too, it takes the secret's place."""
+        return self.notary is not None and bool(self.notary.certificate)
+
+    def check(self, peer: Subject, address: str, *, needs_place: bool) -> None:
+        """Check the certificate of who is, or says it is, the agent at an address.
+
+        Raises:
+            RemoteProtocolError: it is that of another, was revoked, or does not name the place, and there is no secret.
+        """
+        doubt = peer.doubt(address)
+        if self.notary is not None and peer.serial in self.notary.revoked:
+            doubt = "revoked"
+        elif doubt is None and needs_place and not peer.places:
+            doubt = f"not made for a port; `elf certgen --address {address}` makes one that needs no cluster secret"
+        if doubt is not None:
+            raise RemoteProtocolError(f"its certificate is {doubt}")
 
     @classmethod
-    def load(cls, settings: OverlaySettings, host: str) -> Tls | None:
+    def load(cls, settings: OverlaySettings, address: str) -> Tls | None:
         """Read the files that the settings name; None without certificates.
 
         Raises:
-            OverlayError: a file cannot be used, or others at `host`, our IP address, would refuse the certificate.
+            OverlayError: a file cannot be used, or others would refuse the certificate of `address`, our HOST:PORT.
         """
         if not settings.tls_cert_file:
             return None
-        from elf.overlay.links.certificates import check_own
+        from elf.overlay.links.certificates import Authority, Holder, check_own
+        from elf.overlay.links.notary import Notary, read_revoked
 
-        check_own(settings.tls_cert_file, settings.tls_ca_file, host, datetime.datetime.now(datetime.UTC))
+        check_own(settings.tls_cert_file, settings.tls_ca_file, address, datetime.datetime.now(datetime.UTC))
         _check_mode(settings.tls_key_file)
         server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for context in (server, client):
@@ -50,7 +73,9 @@ class Tls:
                 raise OverlayError(
                     f"{settings.tls_key_file}: this key does not fit {settings.tls_cert_file}: {refusal(error)}"
                 ) from error
-        return cls(server, client)
+        holder = Holder(settings.tls_cert_file, settings.tls_key_file)
+        revoked = read_revoked(settings.tls_revoked_file)
+        return cls(server, client, Notary(holder, Authority(settings.tls_ca_file), address, revoked))
 
 
 #: What OpenSSL's names for what goes wrong between agents mean.
@@ -84,18 +109,6 @@ def refusal(error: BaseException) -> str:
     if is_hang_up(cause):
         return "it hangs up without a word; where one end has certificates (overlay.tls_cert_file), both need them"
     return str(cause) or type(cause).__name__
-
-
-def certifies(certificate: Mapping[str, Any] | None, host: str) -> bool:
-    """Tell whether a verified certificate, as `ssl` describes it, is valid for an IP address."""
-    wanted = ipaddress.ip_address(host)
-    for kind, value in (certificate or {}).get("subjectAltName", ()):
-        try:
-            if kind == "IP Address" and ipaddress.ip_address(value.strip()) == wanted:
-                return True
-        except ValueError:
-            continue
-    return False
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -88,9 +88,14 @@ class Links(LinkLayer[End]):
 
     def certify(self, tls: Tls) -> None:
         """See `LinkLayer.certify`."""
+        before = self._tls
         self._tls = tls
         if self._door is not None:
             self._door.tls = tls.server
+        if before is not None and _revoked(tls) - _revoked(before):
+            # Whoever has a certificate that is worth something is back in a moment.
+            for peer in list(self._peers.values()):
+                self._lose(peer)
 
     async def stop(self) -> None:
         """Close all links and the server."""
@@ -148,7 +153,7 @@ class Links(LinkLayer[End]):
         await ws.prepare(request)
         who = request.remote or "a caller"
         try:
-            theirs, mine = await greeting.answer(request, ws, self._secret, self.me, self._hello)
+            theirs, mine = await greeting.answer(request, ws, self._secret, self._tls, self.me, self._hello)
         except (RemoteProtocolError, *greeting.UNREACHABLE) as error:
             if not self._may_be_stopping(who, error):
                 self._note_stranger(who, refusal(error))
@@ -274,6 +279,10 @@ class Links(LinkLayer[End]):
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _revoked(tls: Tls) -> frozenset[int]:
+    return frozenset() if tls.notary is None else tls.notary.revoked
 
 
 async def _say_little(request: web.Request, response: web.StreamResponse) -> None:

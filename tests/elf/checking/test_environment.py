@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from elf.checking.environment import Surroundings, look_around
 from elf.checking.validate import check_config
+from tests.overlay.certified import Issuer
 
 SECRET = "5" * 64 + "\n"
 
@@ -184,3 +186,16 @@ path = "{folder}/words.log"
     ]
     text = text.replace("words", "objects")
     assert said(looked(text.replace('"combined"', '"vhost_combined"').replace("objects", "none")))[0] == []
+
+
+def test_off_loopback_a_certificate_without_a_port_needs_the_secret(tmp_path: Path) -> None:
+    issuer = Issuer(tmp_path / "ca", datetime.datetime.now(datetime.UTC))
+
+    def obstacles(*names: str) -> list[str]:
+        files = "".join(f'{name} = "{file}"\n' for name, file in issuer.settings(*names).items())
+        text = f'[overlay]\nbind = "10.0.0.7:4250"\n{files}'
+        return said(looked(text))[0]
+
+    assert obstacles("10.0.0.7:4250") == []
+    assert "elf certgen --address 10.0.0.7:4250" in obstacles("10.0.0.7")[0]
+    assert "not valid for 10.0.0.7:4250" in obstacles("10.0.0.7:4251")[0]

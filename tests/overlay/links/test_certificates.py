@@ -41,15 +41,15 @@ def test_it_vouches_for_what_was_signed_at_the_certificates_address_while_it_is_
     files = write(tmp_path, ca=ca[0], cert=cert, key=key)
     authority = Authority(files[0])
     certificate, signature = endorse(files[1], files[2], b"statement")
-    assert authority.doubt(certificate, signature, b"statement", HOST, NOW_MS) is None
-    assert authority.doubt(certificate, signature, b"statement", "fe80::1", NOW_MS) is None
-    for message, host, at_ms, why in (
-        (b"another", HOST, NOW_MS, "it is not signed with its certificate's key"),
-        (b"statement", "10.0.0.2", NOW_MS, "its certificate is not valid for 10.0.0.2"),
-        (b"statement", HOST, NOW_MS + 11 * DAY_MS, "its certificate is not valid on 2026-06-12"),
-        (b"statement", HOST, NOW_MS - DAY_MS, "its certificate is not valid on 2026-05-31"),
+    assert authority.doubt(certificate, signature, b"statement", f"{HOST}:4250", NOW_MS) is None
+    assert authority.doubt(certificate, signature, b"statement", "[fe80::1]:4250", NOW_MS) is None
+    for message, address, at_ms, why in (
+        (b"another", f"{HOST}:4250", NOW_MS, "it is not signed with its certificate's key"),
+        (b"statement", "10.0.0.2:4250", NOW_MS, "its certificate is not valid for 10.0.0.2"),
+        (b"statement", f"{HOST}:4250", NOW_MS + 11 * DAY_MS, "its certificate is not valid on 2026-06-12"),
+        (b"statement", f"{HOST}:4250", NOW_MS - DAY_MS, "its certificate is not valid on 2026-05-31"),
     ):
-        assert authority.doubt(certificate, signature, message, host, at_ms) == why
+        assert authority.doubt(certificate, signature, message, address, at_ms) == why
 
 
 def test_certificates_of_others_are_none(tmp_path: pathlib.Path, ca: tuple[bytes, bytes]) -> None:
@@ -59,7 +59,7 @@ def test_certificates_of_others_are_none(tmp_path: pathlib.Path, ca: tuple[bytes
     authority = Authority(files[0])
     certificate, signature = endorse(files[1], files[2], b"statement")
     for found in (certificate, b"", b"\xff" * 300):
-        why = authority.doubt(found, signature, b"statement", HOST, NOW_MS)
+        why = authority.doubt(found, signature, b"statement", f"{HOST}:4250", NOW_MS)
         assert why == "its certificate is none of this cluster's authority"
 
 
@@ -69,7 +69,7 @@ def test_while_the_authority_is_exchanged_both_vouch(tmp_path: pathlib.Path, ca:
     for each in (ca, old):
         cert, key = make_certificate(*each, [HOST], NOW, 10)
         certificate, signature = endorse(*write(tmp_path, cert=cert, key=key), b"statement")
-        assert both.doubt(certificate, signature, b"statement", HOST, NOW_MS) is None
+        assert both.doubt(certificate, signature, b"statement", f"{HOST}:4250", NOW_MS) is None
 
 
 def issued(ca: tuple[bytes, bytes], key: Key) -> bytes:
@@ -101,8 +101,8 @@ def test_keys_of_other_kinds_sign_too(tmp_path: pathlib.Path, ca: tuple[bytes, b
     files = write(tmp_path, ca=ca[0], cert=issued(ca, key), key=pem(key))
     certificate, signature = endorse(files[1], files[2], b"statement")
     authority = Authority(files[0])
-    assert authority.doubt(certificate, signature, b"statement", HOST, NOW_MS) is None
-    why = authority.doubt(certificate, signature[:-1] + b"\0", b"statements", HOST, NOW_MS)
+    assert authority.doubt(certificate, signature, b"statement", f"{HOST}:4250", NOW_MS) is None
+    why = authority.doubt(certificate, signature[:-1] + b"\0", b"statements", f"{HOST}:4250", NOW_MS)
     assert why == "it is not signed with its certificate's key"
 
 
