@@ -50,7 +50,7 @@ class Answering:
         await ws.prepare(request)
         mine = hello(self.contact.address, "answering", b"a" * 16, offer=self._offer)
         try:
-            self.greeted.append(await greeting.answer(request, ws, self._secret, self.contact, lambda _: mine))
+            self.greeted.append(await greeting.answer(request, ws, self._secret, None, self.contact, lambda _: mine))
         except RemoteProtocolError as error:
             self.errors.append(error)
         await ws.close()
