@@ -27,10 +27,9 @@ from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
 from elf.agents.purge import Purging
 from elf.agents.reconfiguration import Reconfiguration
-from elf.agents.results.feedback import FEEDBACK_KEY
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.stores import Stores
-from elf.agents.wire.records import JOB_KEY, JobRecord, Member
+from elf.agents.wire.records import FEEDBACK_KEY, JOB_KEY, JobRecord, Member
 from elf.agents.wire.split import SIDE_KEY
 from elf.agents.worker_side import WorkerSide
 from elf.overlay.background import Background
@@ -103,6 +102,7 @@ class Agent:
             self.purging,
         )
         self.catalogue = self.jobs.catalogue
+        self.catalogue.asks = self.sources.intakes.__contains__
         self.copies = self.jobs.copies
         self.masters = self.jobs.masters
         self.sides = self.jobs.sides
@@ -171,7 +171,7 @@ class Agent:
             NotCreatorError: nobody may say that, or not now.
         """
         record = self.membership.completed(record)
-        self.catalogue.admit(tree, record, self.now_ms.latest_ms())
+        self.catalogue.admit(tree, record, self.now_ms.latest_ms(), told=False)
         new: bool = self.membership.believes(record) and self.node.add_record(tree, record)
         if new:
             self.on_record(tree, record)

@@ -25,10 +25,9 @@ from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
+from elf.overlay.unheard import Unheard
 
 log = logging.getLogger(__name__)
-#: Records of which is remembered that they were not taken.
-SAID_MAX = 256
 #: It is noted so long after the last one, which comes again with each comparison.
 NOTE_MS = 3_600_000
 
@@ -65,11 +64,11 @@ class Membership:
         self._tell = tell
         self._spawn = means.spawn
         self._now_ms = means.now_ms
-        #: Records of neighbours that were not taken: how often for which kind of reason; the last one, and which ones,
-        #: oldest first.
+        #: Records of neighbours that were not taken: how often for which kind of reason; the last one, and what was
+        #: said of them.
         self.refused: Counter[type[ElfError]] = Counter()
         self._refused_last = (0, "")
-        self._said: dict[tuple[str, int], None] = {}
+        self._said = Unheard(*(kind.__name__ for kind in (NotCreatorError, NotAdmittedError, NotBelievedError)))
 
     def enter(self, source: str) -> list[JobRecord]:
         """Join a source's tree with what an earlier run knew of it; returns the jobs of it that can be taken up."""
@@ -126,15 +125,12 @@ class Membership:
         return record
 
     def _refused(self, record: Record, error: ElfError) -> None:
-        """Count a record that was not taken; it comes again and again, and is logged once."""
+        """Count a record that was not taken; it comes again and again, as others may: of each kind few are logged."""
         self.refused[type(error)] += 1
         self._refused_last = self._now_ms(), f"record {record.key} of another agent is not taken: {error}"
-        said = record.key, record.version
-        if said not in self._said:
-            self._said[said] = None
-            while len(self._said) > SAID_MAX:
-                del self._said[next(iter(self._said))]
-            log.warning("%s", self._refused_last[1])
+        at_ms, what = self._refused_last
+        if self._said.note(type(error).__name__, f"{record.key} {record.version}", what, at_ms):
+            log.warning("%s", what)
 
     def notes(self) -> list[str]:
         """Say that records were not taken, for a while after the last one."""
@@ -156,7 +152,11 @@ class Membership:
         Raises:
             ElfError, ValueError, msgspec.DecodeError: it cannot be used here.
         """
-        job = self._catalogue.learn_record(record)
+        try:
+            job = self._catalogue.learn_record(record)
+        finally:
+            for gone in self._catalogue.take_gone():
+                self._forget(source_id(gone.definition.source), JOB + gone.definition.key)
         try:
             # At once, so that whoever published knows it is on disk somewhere; a full disk must not lose the job.
             self._stores.records.put(tree, record)
@@ -164,6 +164,11 @@ class Membership:
             log.error("control record %s is not on disk yet: %s", record.key, error)
             self._spawn(self._remember(tree, record))
         return job
+
+    def _forget(self, tree: bytes, key: str) -> None:
+        self._node.forget_record(tree, key)
+        with contextlib.suppress(OSError, sqlite3.Error):
+            self._stores.records.forget(tree, key)
 
     def is_own(self, record: Record) -> bool:
         """Tell whether a record introduces an agent of this one's identity."""
@@ -215,7 +220,7 @@ class Membership:
     def _learn_again(self, record: Record) -> JobRecord | None:
         """Learn what an earlier run has stored; another release may have, and taken what this one refuses."""
         try:
-            return self._catalogue.learn_record(record)
+            return self._catalogue.learn_record(record, told=False)
         except (msgspec.DecodeError, ElfError, ValueError) as error:
             log.error("control record %s of an earlier run cannot be used here: %s", record.key, error)
             return None

@@ -27,12 +27,12 @@ from elf.agents.extensions.application_contract import (
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.parts import first_part
 from elf.agents.master.commands import Remember
-from elf.agents.results.feedback import FEEDBACK_KEY, packed
+from elf.agents.results.feedback import packed
 from elf.agents.results.inquiry import Asking
 from elf.agents.wire.application_messages import Ask, Letter, Role, Said
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Position
-from elf.agents.wire.records import JobRecord, Member, contact_at
+from elf.agents.wire.records import FEEDBACK_KEY, JobRecord, Member, contact_at
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
 from elf.agents.wire.result import Result

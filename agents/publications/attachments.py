@@ -10,6 +10,7 @@ parts that come later would lack the first lines of a source.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import weakref
@@ -45,6 +46,8 @@ from elf.overlay.node import OverlayNode
 log = logging.getLogger(__name__)
 #: First and longest pause before something that could not be done is tried again: a master out of reach, a full disk.
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+#: Where very many jobs wait for their masters, so many are tried again in a second: each asks over the network.
+TRIES_PER_S = 50
 #: Before the first line is read after a restart, masters are given so long to say whether their jobs were changed.
 REFRESH_MS = 1_000
 #: Before the first line of a source is read, the masters of all its jobs are waited for so long.
@@ -121,12 +124,16 @@ class Attachments:
                 try:
                     await self._apply(job)
                     self.pending.pop(job.definition.key, None)
+                    if not job.stopped:
+                        self._catalogue.confirm(job)
                     return
                 except (OverlayError, ElfError, OSError, sqlite3.Error, msgspec.ValidationError) as error:
                     self.pending[job.definition.key] = str(error)
                     log.debug("job %s cannot be taken up yet: %s", job.definition.key, error)
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_S_MAX)
+                pause_s = min(2 * pause_s, max(RETRY_S_MAX, len(self.pending) / TRIES_PER_S))
+            if self._catalogue.job(app) is None:
+                self.pending.pop(job.definition.key, None)
 
     async def purge(self, tombstone: JobRecord) -> None:
         """Let go of a purged job, whether it was taken up here or not."""
@@ -213,25 +220,43 @@ class Attachments:
         del self._trees[app]
 
     async def _attach(self, job: JobRecord, intake: Intake) -> None:
-        """Take a job up, with those of its other parts that are new here; without them, if one is not known yet."""
+        """Take a job up, with those of its other parts that are new here; without them, if one is not known yet.
+
+        Their masters are asked before the source is held: one that does not answer holds up its own jobs alone.
+        """
+        while not await self._attach_with(job, intake, await self._entries(self._with_new_parts(job))):
+            pass
+
+    async def _attach_with(self, job: JobRecord, intake: Intake, entries: dict[bytes, Enlisted | None]) -> bool:
+        """Do it, with what masters have said; False: another one has to be asked first."""
         source = job.definition.source
         async with self._locks.setdefault(b"source" + source.encode(), asyncio.Lock()):
             if self._trees.get(job.definition.app_id) == job.tree:
                 self._stand(job, self._versions(job))  # it was taken up with another one meanwhile
-                return
+                return True
             jobs = self._with_new_parts(job)
+            if any(each.tree not in entries for each in jobs):
+                return False
             if not jobs:
-                return
+                return True
             await self.succession.settle(source)
             if self._is_unread(source):
-                jobs = await self._ready_with_all(jobs)
-            workers = await asyncio.gather(*(self._worker(each) for each in jobs))
+                jobs = await self._ready_with_all(jobs, entries)
+            workers = await asyncio.gather(*(self._worker(each, entries[each.tree]) for each in jobs))
             # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.
             await intake.attach(*workers)
             if self._intakes.get(source) is not intake:
-                return  # the source was left meanwhile; they are taken up if it comes back
+                return True  # the source was left meanwhile; they are taken up if it comes back
             for each, worker in zip(jobs, workers, strict=True):
                 self._begin(each, worker)
+            return True
+
+    async def _entries(self, jobs: Sequence[JobRecord]) -> dict[bytes, Enlisted | None]:
+        """Ask the masters of jobs where new workers begin, by tree; None for those whose worker is on disk."""
+        return dict(zip((each.tree for each in jobs), await asyncio.gather(*map(self._entry, jobs)), strict=True))
+
+    async def _entry(self, job: JobRecord) -> Enlisted | None:
+        return await self._enlist(job) if self._checkpoints.worker(job.tree) is None else None
 
     def _with_new_parts(self, job: JobRecord) -> list[JobRecord]:
         """Return what is to be taken up at once; nothing while a part's record, or its old worker's end, is to come.
@@ -249,7 +274,7 @@ class Attachments:
         """Tell whether no line of a source was ever read here: whoever is fed from its first line on gets all."""
         return self._checkpoints.source(source) is None and not self._intakes[source].pump.workers
 
-    async def _ready_with_all(self, jobs: list[JobRecord]) -> list[JobRecord]:
+    async def _ready_with_all(self, jobs: list[JobRecord], entries: dict[bytes, Enlisted | None]) -> list[JobRecord]:
         """Return what is to be fed from the first line of a source on: all jobs, as far as their masters answer.
 
         One that came later would lack what was read before, which an agent that lost its disk reads only this once.
@@ -261,24 +286,23 @@ class Attachments:
         firsts = {each.definition.first.app: each for each in self._catalogue.running(source)}
         groups = [self._with_new_parts(each) for each in firsts.values() if each not in jobs]
         others = [each for group in groups for each in group if each not in jobs]
-        answers = await asyncio.gather(*(self._answers(each) for each in others))
+        await asyncio.gather(*(self._answer_of(each, entries) for each in others))
+        answers = [each.tree in entries for each in others]
         if not all(answers) and now_s - self._unread_s.setdefault(source, now_s) < ALL_S:
             raise UnavailableError(f"the masters of other jobs of source {source} have not all answered yet")
         return [*jobs, *(each for each, answer in zip(others, answers, strict=True) if answer)]
 
-    async def _answers(self, job: JobRecord) -> bool:
-        try:
-            await self._enlist(job)
-        except (OverlayError, ElfError, msgspec.ValidationError):
-            return False
-        return True
+    async def _answer_of(self, job: JobRecord, entries: dict[bytes, Enlisted | None]) -> None:
+        with contextlib.suppress(OverlayError, ElfError, msgspec.ValidationError):
+            entries[job.tree] = await self._entry(job)
 
-    async def _worker(self, job: JobRecord) -> Worker:
+    async def _worker(self, job: JobRecord, entry: Enlisted | None) -> Worker:
         """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""
         versions, state = self._versions(job), self._checkpoints.worker(job.tree)
         if state is not None:
             return Worker.restore(versions, self._agent_id, state)
-        entry = await self._enlist(job)
+        if entry is None:  # it was on disk a moment ago
+            entry = await self._enlist(job)
         after = NEVER if entry.counted is None else entry.counted
         owed = () if entry.missed is None else ((after, entry.missed),)
         progress = Progress(counted=entry.counted, owed=owed)

@@ -108,19 +108,16 @@ class Succession:
     async def _succeeds(self, source: str) -> bool:
         """Tell whether somebody was at our address before, as far as the masters of the source's jobs can be asked.
 
-        Most agents with an empty disk are new: they need not wait for what neighbours say.
+        Most agents with an empty disk are new: they need not wait for what neighbours say. All are asked at once, or
+        masters that do not answer would be waited for one after the other.
         """
-        answered, trouble = False, None
-        for job in self._catalogue.running(source):
-            try:
-                if (await self._enlist(job)).of:
-                    return True
-                answered = True
-            except (OverlayError, ElfError) as error:
-                trouble = error
-        if trouble is not None and not answered:
-            raise trouble
-        return False
+        jobs = self._catalogue.running(source)
+        answers = await asyncio.gather(*map(self._enlist, jobs), return_exceptions=True)
+        troubles = [answer for answer in answers if isinstance(answer, BaseException)]
+        for trouble in troubles:
+            if not isinstance(trouble, OverlayError | ElfError) or len(troubles) == len(answers):
+                raise trouble
+        return any(answer.of for answer in answers if not isinstance(answer, BaseException))
 
     async def _take_over(self, source: str) -> None:
         intake = self._intakes[source]

@@ -24,13 +24,13 @@ from elf.agents.master.stops import stopped_error, why_ended
 from elf.agents.results.own_results import OwnResults
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json, Told
+from elf.agents.wire.records import FEEDBACK_KEY
 from elf.overlay.contract import Record
 from elf.overlay.messages import RECORD_BYTES_MAX
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: The key of the record with a job's newest result, in the job's tree.
-FEEDBACK_KEY = "feedback"
 #: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
 LOOK_S, WAIT_MS = 0.25, 30_000
 #: When who asks for a job's first result before it has come should ask again; windows differ.

@@ -7,7 +7,7 @@ record in the same tree (DESIGN section 4). A stopped job stays as a record with
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -20,10 +20,12 @@ from elf.agents.language.instants import EARLIEST_MS
 from elf.agents.language.own_functions import Admits
 from elf.agents.wire.ownership import AHEAD_MS, check_stamp, check_successor
 from elf.agents.wire.purges import PREFIX, Purges, order_of
-from elf.agents.wire.record_budget import RecordBudget
-from elf.agents.wire.records import JOB, JOB_KEY, MEMBER, JobRecord, Member
+from elf.agents.wire.record_budget import OTHER, RecordBudget
+from elf.agents.wire.records import FEEDBACK_KEY, JOB, JOB_KEY, MEMBER, JobRecord, Member
+from elf.agents.wire.split import SIDE_KEY
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
+from elf.overlay.ids import app_id
 
 #: Publications remembered that others have followed.
 OVER_MAX = 1_024
@@ -58,10 +60,15 @@ class Catalogue:
         #: Trees of publications that others have followed, oldest first.
         self._over: dict[bytes, None] = {}
         self._budget = RecordBudget()
+        #: Tells of a source whether this agent asks the masters of its jobs.
+        self.asks: Callable[[str], bool] = lambda source: False
+        #: Jobs that were told of, and have made way for others before their masters answered, since somebody asked.
+        self._gone: list[JobRecord] = []
+        self._now_ms = 0
         #: Rises with each record of a job that comes: who looks at all jobs need not where it has not.
         self.revision = 0
 
-    def admit(self, tree: bytes, record: Record, now_ms: int) -> None:
+    def admit(self, tree: bytes, record: Record, now_ms: int, *, told: bool = True) -> None:
         """Hold a record that another agent tells to the clock and to what its job's creator has ordered.
 
         One that cannot be read is let in, as later releases' are passed on, but not in the place of a creator's job.
@@ -70,11 +77,13 @@ class Catalogue:
             tree: that it is told in.
             record: the record.
             now_ms: our clock.
+            told: by another agent; False: somebody asks us to tell it.
 
         Raises:
             NotCreatorError: it is not as the job's creator has ordered.
             NotAdmittedError: it is stamped as none can be, or there is no room.
         """
+        self._now_ms = now_ms
         if record.key.startswith(PREFIX):
             order_of(record)
             check_stamp(record.version, None, now_ms)
@@ -82,12 +91,47 @@ class Catalogue:
             self.purges.check_member(record.key.removeprefix(MEMBER), record.version)
             check_stamp(record.version, None, now_ms)
         elif record.key.startswith(JOB) or record.key == JOB_KEY:
-            self._admit_job(tree, record, now_ms)
-        else:
-            return
+            job = self._admit_job(tree, record, now_ms)
+            if job is None:
+                return self._admit_other(tree, record)
+            key, over = JOB + job.definition.key, job.stopped
+            if told and self.asks(job.definition.source):
+                self._budget.check_unheard(key, now_ms, over=over)
+            record = Record(key, record.version, record.body)
+        elif record.key not in (FEEDBACK_KEY, SIDE_KEY):
+            return self._admit_other(tree, record)
         self._budget.check(record)
 
-    def _admit_job(self, tree: bytes, record: Record, now_ms: int) -> None:
+    def _admit_other(self, tree: bytes, record: Record) -> None:
+        """Let a record in that means nothing here; as it is let in nowhere else, it counts from now on."""
+        counted = Record(f"{OTHER}{tree.hex()}/{record.key}", record.version, record.body)
+        self._budget.check(counted)
+        self._budget.take(counted)
+
+    def _make_way(self, key: str) -> None:
+        creator, _, name = key.removeprefix(JOB).partition("/")
+        app = app_id(name, creator)
+        self._unusable.pop(app, None)
+        job = self._jobs.pop(app, None)
+        if job is not None:
+            del self._trees[job.tree]
+            self._versions.pop(job.tree, None)
+            self._gone.append(job)
+        self._budget.drop(key)
+        self.revision += 1
+
+    def take_gone(self) -> list[JobRecord]:
+        """Return the jobs that have made way for others since this was called last; nobody needs to hold them."""
+        gone = list(self._gone)
+        self._gone.clear()
+        return gone
+
+    def confirm(self, job: JobRecord) -> None:
+        """Take note that a job's master has answered."""
+        self._budget.confirm(JOB + job.definition.key)
+
+    def _admit_job(self, tree: bytes, record: Record, now_ms: int) -> JobRecord | None:
+        """Return the job that a record is of, if it may be that; None if it cannot be read."""
         try:
             job = JobRecord.decode(record.body)
         except (msgspec.DecodeError, ValueError):
@@ -95,7 +139,7 @@ class Catalogue:
             if any(each.owner and (each.definition.key == key or each.tree == tree) for each in self._jobs.values()):
                 raise NotCreatorError(f"record {record.key} of a creator's job cannot be read") from None
             check_stamp(record.version, None, now_ms)
-            return
+            return None
         check_stamp(record.version, job, now_ms)
         if tree != job.tree if record.key == JOB_KEY else record.key != JOB + job.definition.key:
             raise NotAdmittedError("it is of another job than it says")
@@ -104,6 +148,7 @@ class Catalogue:
         check_successor(known, job, now_ms)
         if not job.stopped and (known is None or known.definition != job.definition):
             _check_pace(job)
+        return job
 
     def is_purged(self, record: Record) -> bool:
         """Tell whether the job or the member that a record is of was purged since."""
@@ -118,8 +163,8 @@ class Catalogue:
             pass  # what cannot be read is said when it is learnt
         return False
 
-    def learn_record(self, record: Record) -> JobRecord | None:
-        """Take a control record in; return the job if it is one and can run here.
+    def learn_record(self, record: Record, *, told: bool = True) -> JobRecord | None:
+        """Take a control record in, told or of an earlier run; return the job if it is one and can run here.
 
         Raises:
             msgspec.DecodeError: the body is not what the key says: a peer's fault.
@@ -134,7 +179,13 @@ class Catalogue:
                 self._members[member.agent_id], self._heard[member.agent_id] = member, record.version
             self._budget.take(record)
             return None
+        if not record.key.startswith(JOB):
+            return None  # a later release's; whatever it holds, nobody has looked at it
         job = JobRecord.decode(record.body)
+        if told and self.asks(job.definition.source):
+            stale = self._budget.hear(record.key, self._now_ms, over=job.stopped)
+            if stale is not None:
+                self._make_way(stale)
         self._budget.take(record)
         self.learn(job)
         return job

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from elf.agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
 from elf.agents.http.agent_service import Service
 from elf.agents.jobs.definition import load_definition
-from elf.agents.results.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
+from elf.agents.results.feedback import RETRY_S, Feedback, packed
 from elf.agents.settings.config import AgentConfig
+from elf.agents.wire.records import FEEDBACK_KEY
 from elf.agents.wire.result import Result
 from elf.overlay.contract import Record
 from elf.overlay.control.records import RecordMap
