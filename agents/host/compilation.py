@@ -1,13 +1,17 @@
 """Texts of strangers are read and compiled beside the event loop, one at a time.
 
 A text may take seconds, and then be refused. On the loop it would keep the agent from answering its neighbours, who
-would take it for dead; several at once would take its turns at the interpreter.
+would take it for dead; several at once would take its turns at the interpreter. Of these it takes one for each step
+of each answer, so while a text is compiled they are short.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from elf.agents.errors import UnavailableError
@@ -17,6 +21,35 @@ T = TypeVar("T")
 #: Texts that wait for their turn; more are refused, to be sent again.
 WAITING_MAX = 64
 _RETRY_S = 2
+#: How long whoever compiles may keep the interpreter from others; Python's own 5 ms make 50 of a small answer.
+TURN_S = 0.000_5
+
+
+class _Turns:
+    """Short turns at the interpreter, while anybody in this process needs them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._before_s = 0.0
+
+    @contextlib.contextmanager
+    def short(self) -> Iterator[None]:
+        with self._lock:
+            if self._count == 0:
+                self._before_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(TURN_S, self._before_s))
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+                if self._count == 0:
+                    sys.setswitchinterval(self._before_s)
+
+
+_turns = _Turns()
 
 
 class Compilation:
@@ -38,6 +71,7 @@ class Compilation:
         self._waiting += 1
         try:
             async with self._turn:
-                return await asyncio.to_thread(work)
+                with _turns.short():
+                    return await asyncio.to_thread(work)
         finally:
             self._waiting -= 1
