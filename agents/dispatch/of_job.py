@@ -90,7 +90,9 @@ class JobAnswers:
                 return await self._change(request)
 
     async def _check_place(self, agent: str, address: str) -> None:
-        """See that an agent runs at the address that it says: whoever was there before is never counted again.
+        """See that an agent runs at the address that it says.
+
+        Whoever was there before is never counted again, and all who were enlisted are remembered.
 
         Raises:
             UnavailableError: another one does, or nobody answers there now.
@@ -105,7 +107,7 @@ class JobAnswers:
             case Enlist(app, instance, agent_id, address):
                 if masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")
-                if masters.would_displace(app, agent_id, address):
+                if masters.would_enlist(app, agent_id, address):
                     await self._check_place(agent_id, address)
                 return msgspec.to_builtins(await masters.enlist(app, agent_id, address))
             case Retire(app, agent):

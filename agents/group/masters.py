@@ -47,6 +47,8 @@ from elf.overlay.rollup.succession import brought_through, counted_through
 
 log = logging.getLogger(__name__)
 
+#: Agents of one address that are remembered of a job, each with a disk of its own: all but the last one lost theirs.
+ENLISTED_PER_ADDRESS_MAX = 64
 #: An agent that does not answer within this time is taken for gone, if an operator says so.
 ANSWER_MS = 1_500
 #: A new job's publisher waits so long for its root group to have more than one member.
@@ -197,10 +199,18 @@ class Masters:
         except OverlayError as error:
             raise UnavailableError(str(error)) from None
 
-    def would_displace(self, app: bytes, agent: str, address: str) -> bool:
-        """Tell whether `enlist` would exclude another agent, for good."""
+    def would_enlist(self, app: bytes, agent: str, address: str) -> bool:
+        """Tell whether `enlist` would take note of a new agent, for good.
+
+        Raises:
+            UnavailableError: too many have been at its address.
+        """
         enlisted = self.master(app).state.enlisted
-        return agent not in enlisted and any(each.address == address and not each.lost for each in enlisted.values())
+        if agent in enlisted:
+            return False
+        if sum(each.address == address for each in enlisted.values()) >= ENLISTED_PER_ADDRESS_MAX:
+            raise UnavailableError(f"{ENLISTED_PER_ADDRESS_MAX} agents were at {address} already, which is the most")
+        return True
 
     async def enlist(self, app: bytes, agent: str, address: str) -> Enlisted:
         """Note that a new worker begins; return what an agent that was lost at its address has left it to bring."""
