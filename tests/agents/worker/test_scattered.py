@@ -143,9 +143,9 @@ def many(first: int, step: int = 1) -> pl.DataFrame:
 def test_events_of_as_many_intervals_open_no_tree_and_are_stored_once(work: dict[str, int]) -> None:
     worker = Worker(PLAN, "w1", tree=b"job")
     workers = Workers({b"job": worker})
-    workers.insert(events([(0, "a", 1)]))
-    workers.insert(many(100))
-    workers.take_in()
+    for frame in (events([(0, "a", 1)]), many(100)):
+        workers.insert(frame)
+        workers.take_in()
     assert work["trees"] == 1 and work["merged"] <= 4 * N
     disk: dict[int, bytes] = {}
 
