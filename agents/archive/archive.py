@@ -63,6 +63,9 @@ HELD_BYTES_MAX = 8 << 20
 #: Events are written once and mostly never read: the fastest level costs 10 % more bytes and half the CPU of level 3.
 ZSTD_LEVEL = 1
 
+#: The name, in a file's footer, of what Polars says of its columns.
+_OWN_SCHEMA = b"ARROW:schema"
+
 
 class Manifest(msgspec.Struct, frozen=True):
     """What one checkpoint adds to the archive."""
@@ -256,7 +259,7 @@ class Archive:
         zoned = events.with_columns(pl.selectors.datetime(time_zone=None).dt.replace_time_zone("UTC"))
         out = io.BytesIO()
         zoned.write_parquet(out, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=GROUP_ROWS)
-        data = out.getvalue()
+        data = _without_codes(out)
         disk.write_in_folder(path, data)
         at_ms = events["ts"].dt.epoch("ms")
         entry = FileEntry(
@@ -301,7 +304,9 @@ def _by_hour(events: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
 
 
 def _typed_schema(events: pl.DataFrame) -> tuple[tuple[str, pl.DataType], ...]:
-    return tuple((name, dtype) for name, dtype in events.schema.items() if not is_raw(name))
+    # Codes are of texts.
+    kinds = ((name, pl.String() if isinstance(kind, pl.Categorical) else kind) for name, kind in events.schema.items())
+    return tuple((name, kind) for name, kind in kinds if not is_raw(name))
 
 
 def _sql_types(schema: pl.Schema) -> dict[str, str]:
@@ -309,11 +314,27 @@ def _sql_types(schema: pl.Schema) -> dict[str, str]:
     types = {}
     for column, dtype in schema.items():
         ddl = "TIMESTAMP" if isinstance(dtype, pl.Datetime) else names.get(dtype)
+        if isinstance(dtype, pl.Categorical):
+            ddl = SqlType.STRING.ddl
         if ddl is None:
             known = ", ".join(kind.ddl for kind in SqlType)
             raise ArchiveError(f"column {column!r} of type {dtype} cannot be archived; cast it to one of {known}")
         types[column] = ddl
     return types
+
+
+def _without_codes(file: io.BytesIO) -> bytes:
+    """Return a Parquet file whose readers take its codes for the texts that they are, as the file itself says.
+
+    Polars would have them back as codes, and says so in a text of its own beside.
+    """
+    data = file.getbuffer()
+    footer_bytes = int.from_bytes(data[-8:-4], "little")
+    at = bytes(data[-8 - footer_bytes :]).rfind(_OWN_SCHEMA)
+    if at >= 0:
+        begin = len(data) - 8 - footer_bytes + at
+        data[begin : begin + len(_OWN_SCHEMA)] = _OWN_SCHEMA.lower()
+    return bytes(data)
 
 
 def _pending(visible: Path) -> Path:

@@ -16,6 +16,7 @@ import polars as pl
 from elf.agents.language.instants import LATEST_MS
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.format import Format
 from elf.agents.sources.kept import Kept, joined
 from elf.agents.sources.raw_texts import stacked
@@ -51,6 +52,7 @@ class Gathering:
         chunk_bytes: the most that is read at a time.
         redacted: as for `keep_whatever`.
         latest_ms: lines with a later event time are rejected; None: none is.
+        dictionaries: as for `Kept`.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Gathering:
         chunk_bytes: int,
         redacted: Callable[[str], str] = str,
         latest_ms: int | None = None,
+        dictionaries: Dictionaries | None = None,
     ) -> None:
         self._format = format
         self._literals = literals
         self._ways = ways
         self._redacted = redacted
         self._latest_ms = LATEST_MS if latest_ms is None else latest_ms
+        self._dictionaries = dictionaries
         self._chunk_bytes = chunk_bytes
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
@@ -104,7 +108,7 @@ class Gathering:
         return [Gathered(log, lines.parsed) for log, lines in logs.items()]
 
     def _parse(self, lines: _Lines) -> None:
-        kept = msgspec.structs.replace(joined(lines.kept), latest_ms=self._latest_ms)
+        kept = msgspec.structs.replace(joined(lines.kept), latest_ms=self._latest_ms, dictionaries=self._dictionaries)
         lines.kept = []
         lines.kept_bytes = 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):

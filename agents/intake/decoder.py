@@ -13,6 +13,7 @@ from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AUTO, SourceConfig
 from elf.agents.settings.secret_files import read_secret_file
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.machine_time import wall_clock_ms
 from elf.agents.sources.privacy.redaction import Redactor
@@ -37,11 +38,13 @@ class Decoder(NamedTuple):
         format: what its lines are.
         columns: types of the columns that are always parsed (declared, or the format's own), for the archive.
         redactor: what blurs or leaves out parts of the events before anything is made of them.
+        dictionaries: what texts become codes by, redacted.
     """
 
     format: Format
     columns: Mapping[str, SqlType]
     redactor: Redactor
+    dictionaries: Dictionaries
 
 
 def make_decoder(
@@ -53,7 +56,8 @@ def make_decoder(
         ConfigError: the format, a column's type or the key for hashes is not one that can be used.
     """
     format = source_format(name, source, now_ms, recognised)
-    return Decoder(format, declared_columns(name, source, format), make_redactor(name, source, format))
+    redactor = make_redactor(name, source, format)
+    return Decoder(format, declared_columns(name, source, format), redactor, Dictionaries(redactor.texts))
 
 
 def source_format(

@@ -262,7 +262,8 @@ class Pump:
         redacted = decoder.redactor.message
         latest_ms = None if self._ahead_ms_max is None else self.now_ms() + self._ahead_ms_max
         columns = [way.columns for way in ways]
-        lines = Gathering(decoder.format, texts, columns, self._chunk_bytes, redacted, latest_ms)
+        coded = decoder.dictionaries
+        lines = Gathering(decoder.format, texts, columns, self._chunk_bytes, redacted, latest_ms, coded)
         while chunk is not None:
             lines.add(chunk.stream, chunk.data, chunk.carried)
             is_enough = not self._backlog.is_large or lines.is_enough

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
+from elf.agents.jobs.coded import Condition, conditions_of, texts_of
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.intervals import Numbering
 from elf.agents.language.expressions import compile_expression
@@ -27,10 +28,19 @@ from elf.cbt.schema import INTERVAL
 
 
 class MapHalf(NamedTuple):
-    """What is computed of events: the filter, and what PAOs are made of."""
+    """What is computed of events.
+
+    Attributes:
+        where: the filter.
+        conditions: the same, divided.
+        inputs: what PAOs are made of.
+        texts: the columns that have to be texts for that.
+    """
 
     where: pl.Expr | None
+    conditions: tuple[Condition, ...]
     inputs: tuple[pl.Expr, ...]
+    texts: frozenset[str]
 
 
 class ResultHalf(NamedTuple):
@@ -55,7 +65,8 @@ def map_half(mapped: MapSide, numbering: Numbering, rows: RowScope) -> MapHalf:
     inputs += [input_of(key) for key in mapped.keys]
     inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
     where = filtering(compile_expression(mapped.where, rows), "WHERE") if mapped.where is not None else None
-    return MapHalf(where, tuple(inputs))
+    conditions = conditions_of(mapped.where, rows) if mapped.where is not None else ()
+    return MapHalf(where, conditions, tuple(inputs), texts_of(inputs, 1 + len(mapped.keys)))
 
 
 def result_half(shown: Shown, written: Mapping[str, str]) -> ResultHalf:

@@ -6,7 +6,9 @@ the same text with Spark and shares no code with this one. DESIGN section 4.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import operator
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -19,11 +21,13 @@ from sqlglot import exp
 from elf.agents.completeness.overflows import Overflows
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.alike import filter_key, map_key
+from elf.agents.jobs.coded import chosen
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
 from elf.agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
 from elf.agents.jobs.shapes import Shape, shape_of
 from elf.agents.jobs.unfit import overflows_of
+from elf.agents.language.codes import with_texts
 from elf.agents.language.combination import Combining, compile_joined
 from elf.agents.language.dialect import refused
 from elf.agents.language.groups import schema_of
@@ -140,21 +144,26 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).
 
         Args:
-            events: `ts` and at least `columns`; other columns are ignored.
+            events: `ts` and at least `columns`, of texts or of their codes; other columns are ignored.
         """
         return self.mapped(self.wanted(events))
 
     def mapped(self, events: pl.DataFrame) -> pl.DataFrame:
         """Derive, and reduce to PAO rows, events that meet the filter: the second half of `reduce`."""
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
-        return self._shape.create(events.select_seq(self._map.inputs))
+        made = self._map
+        return with_texts(self._shape.create(with_texts(events, made.texts).select_seq(made.inputs)))
 
     def wanted(self, events: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
         """Keep the events that meet the filter, of their columns those that are read, and `columns`."""
         where = self._map.where
         if where is None:
             return events
-        mask = events.select_seq(where).to_series()
+        mask, others = chosen(events, self._map.conditions)
+        if mask is None or others:
+            rest = where if mask is None else functools.reduce(operator.and_, (each.expr for each in others))
+            found = with_texts(events, {name for each in others for name in each.reads}).select_seq(rest).to_series()
+            mask = found if mask is None else mask & found
         if mask.len() != events.height:  # a constant condition
             return events if mask.item() else events.clear()
         read = (events[name] for name in dict.fromkeys((TIME_COLUMN, *self.columns, *columns)))

@@ -145,7 +145,7 @@ def together(parts: Sequence[Parsed], wanted: Mapping[str, SqlType]) -> tuple[pl
         for name, times in part.mistyped.items():
             mistyped.setdefault(name, []).append(times)
     return (
-        stacked([none, *(part.events for part in parts)]),
+        stacked([part.events for part in parts]) if parts else none,
         sum((part.oddities for part in parts), Oddities()),
         {name: np.concatenate(times) for name, times in mistyped.items()},
     )

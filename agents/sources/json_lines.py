@@ -88,7 +88,9 @@ class JsonLines:
         columns = tuple((name, kind) for name, kind in wanted.items() if name != "ts")
         reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
-            read = reader.read(lines.data, begin, ends, self._times_of, has_zone=self._has_zone)
+            read = reader.read(
+                lines.data, begin, ends, self._times_of, has_zone=self._has_zone, dictionaries=lines.dictionaries
+            )
             are_events = timely(read.times, rejects) & (read.lacking < 0)
             found = Found(lines.data, begin, ends, read.misfits, read.times, are_events, read.columns, read.mistyped)
             parts.append(block_events(found, rejects, _why, partial(self._why_none, read.lacking)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from elf.agents.language.instants import LATEST_MS
 from elf.agents.sources.counters import Oddities
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.lines import Ends, cuts, valid_lines
 
 
@@ -40,6 +41,7 @@ class Kept(msgspec.Struct, frozen=True):
         sections: of formats with headers: which of the lines are below which; all of them are in one.
         is_utf8: the lines are known to be valid UTF-8.
         latest_ms: lines with a later event time are rejected.
+        dictionaries: what columns of texts are numbered by; None: they stay texts.
     """
 
     data: bytes
@@ -52,6 +54,7 @@ class Kept(msgspec.Struct, frozen=True):
     sections: tuple[Section, ...] = ()
     is_utf8: bool = False
     latest_ms: int = LATEST_MS
+    dictionaries: Dictionaries | None = None
 
     @classmethod
     def whole(cls, line: bytes) -> Kept:
@@ -99,10 +102,22 @@ class Kept(msgspec.Struct, frozen=True):
         if not bad_encoding:
             return self
         odd = self.oddities + Oddities(bad_encoding=bad_encoding)
-        return Kept(data, ends, self.huge, self.filtered, odd, is_utf8=True, latest_ms=self.latest_ms)
+        return Kept(
+            data,
+            ends,
+            self.huge,
+            self.filtered,
+            odd,
+            is_utf8=True,
+            latest_ms=self.latest_ms,
+            dictionaries=self.dictionaries,
+        )
 
     def halves(self) -> tuple[Kept, Kept]:
-        """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
+        """Divide the lines, of which there are at least two; what is said of the others goes with the first half.
+
+        Texts stay texts: who divides lines does so because something has failed.
+        """
         middle = self.count // 2
         lines = min(middle, len(self.ends))
         at = int(self.ends[lines - 1]) + 1 if lines else 0

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from elf.agents.language.types import SqlType
 from elf.agents.sources.blocks import Found, block_events, timely, whole
 from elf.agents.sources.counters import Oddities, Parsed, Rejects
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.layouts.frames import Block, Reader
 from elf.agents.sources.layouts.layout import Field, Layout
@@ -95,7 +96,7 @@ class LayoutLines:
         """
         rejects, parts, first = Rejects(lines.latest_ms), list[Parsed](), 0
         for block, ends in lines.blocks(BLOCK_BYTES):
-            part, own = self._events(block, ends, wanted, rejects)
+            part, own = self._events(block, ends, wanted, rejects, lines.dictionaries)
             parts.append(part)
             if numbers is not None:
                 numbers.append(own + first)
@@ -132,12 +133,19 @@ class LayoutLines:
                 return None
         return worst
 
-    def _events(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[Parsed, Ends]:
+    def _events(
+        self,
+        block: bytes,
+        ends: Ends,
+        wanted: Mapping[str, SqlType],
+        rejects: Rejects,
+        dictionaries: Dictionaries | None,
+    ) -> tuple[Parsed, Ends]:
         """Make events of some lines, and return which they are; lines that are none are rejected."""
         bad_encoding = 0
         if not block.isascii():
             block, ends, bad_encoding = valid_lines(block, ends)
-        read = self._reader.read(block, ends, wanted)
+        read = self._reader.read(block, ends, wanted, dictionaries)
         ms, ambiguous = self._utc(read)
         found = Found(block, 0, ends, read.misfits, ms, timely(ms, rejects), read.columns, read.mistyped)
         part = block_events(found, rejects, self._why)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from elf.agents.language.codes import alike
+
 #: Behind a column's name. No path reads like that (`elf.agents.language.paths`), and no configuration may declare it.
 _SUFFIX = "[raw]"
 
@@ -54,6 +56,6 @@ def raw_column(column: str, rows: int, unfit: UnfitValues) -> pl.Series:
 
 
 def stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Put frames together that differ in nothing but in which columns of texts they have."""
+    """Put frames together that differ only in which columns of such texts they have, and in the codes of others."""
     is_one = len({tuple(frame.columns) for frame in frames}) == 1
-    return pl.concat(frames, how="vertical" if is_one else "diagonal", rechunk=True)
+    return pl.concat(alike(frames), how="vertical" if is_one else "diagonal", rechunk=True)

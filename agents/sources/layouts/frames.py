@@ -17,6 +17,7 @@ import polars as pl
 from elf.agents.errors import ConfigError
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.layouts.kinds import Kind
 from elf.agents.sources.layouts.layout import TIME, Field, Layout
 from elf.agents.sources.layouts.program import compiled, encoded
@@ -73,6 +74,7 @@ class Reader:
         self._encoded: dict[tuple[str, ...], list[bytes]] = {}
         self._fields = _united(self.layouts)
         self.columns = self._schema()
+        self._have_request = np.array([REQUEST in _names(layout) for layout in self.layouts], np.bool_)
         #: Values may have quotes written twice.
         self._has_cells = any(field.cell for field in self._fields.values())
 
@@ -91,13 +93,16 @@ class Reader:
         """Whether lines have no fields of their own for the parts of a request: these are all made of it."""
         return REQUEST in self._fields and self._of_request.isdisjoint(self._fields)
 
-    def read(self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType]) -> Block:
+    def read(
+        self, block: bytes, ends: Ends, wanted: Mapping[str, SqlType], dictionaries: Dictionaries | None = None
+    ) -> Block:
         """Read lines.
 
         Args:
             block: valid UTF-8 of less than 2 GiB.
             ends: where each line's newline is.
             wanted: columns, with their types; one that no layout has is null. The event time is always read.
+            dictionaries: what columns of texts are numbered by; None: they stay texts.
         """
         names = self._needed(wanted)
         key = tuple(names)
@@ -110,8 +115,11 @@ class Reader:
         rows, unfit = self._kernels.take_apart(self._encoded[key], block, ends, spans, times, layouts, misfits)
         found = {name: each[:rows] for name, each in zip(names, spans, strict=True)}
         columns = _Columns(self._kernels, block, rows, self._fields, self._has_cells)
-        self._derive(block, found, layouts[:rows], wanted, columns)
-        series = [columns.series(name, kind, found) for name, kind in wanted.items() if name != TIME]
+        made = {} if dictionaries is None else self._coded(block, found, layouts[:rows], wanted, dictionaries)
+        left = {name: kind for name, kind in wanted.items() if name not in made}
+        self._derive(block, found, layouts[:rows], left, columns)
+        made |= {name: columns.series(name, kind, found) for name, kind in left.items() if name != TIME}
+        series = [made[name] for name in wanted if name != TIME]
         return Block(series, times[:rows], layouts[:rows], misfits[:unfit], columns.mistyped)
 
     def _needed(self, wanted: Collection[str]) -> list[str]:
@@ -122,6 +130,45 @@ class Reader:
         if not names.isdisjoint(self._of_uri):
             names.add(URI)
         return [name for name in self._fields if name in names]
+
+    def _coded(
+        self,
+        block: bytes,
+        found: Mapping[str, Spans],
+        layouts: npt.NDArray[np.uint8],
+        wanted: Mapping[str, SqlType],
+        dictionaries: Dictionaries,
+    ) -> dict[str, pl.Series]:
+        """Make those columns of texts that are codes, and what is made of a request once for all that are the same."""
+        made: dict[str, pl.Series] = {}
+        parts = {name: kind for name, kind in wanted.items() if name in self._of_request} if self.derives_all else {}
+        texts = [name for name in found if wanted.get(name) is SqlType.STRING or (name == REQUEST and parts)]
+        for name in texts if not self._has_cells else ():
+            coded = dictionaries.coded(name, block, found[name])
+            if coded is None:
+                continue
+            if wanted.get(name) is SqlType.STRING:
+                made[name] = coded.column(name, partial(_texts_of, self._kernels))
+            for part, kind in parts.items() if name == REQUEST else ():
+                if kind is SqlType.STRING and part != _MALFORMED:
+                    column = coded.part(part, partial(self._parts_of, part), partial(_texts_of, self._kernels))
+                    made |= {} if column is None else {part: column}
+                elif part == _MALFORMED and kind is SqlType.BOOLEAN:
+                    flags = coded.column(part, self._are_malformed).fill_null(True)
+                    made[part] = flags.set(pl.Series(~self._have_request[layouts]), None)
+        return made
+
+    def _parts_of(self, name: str, block: bytes, requests: Spans) -> Spans:
+        """Find a part of requests."""
+        parts = {part: np.empty((len(requests), 2), np.int32) for part in (*_PARTS, *self._of_uri)}
+        self._kernels.requests(block, requests, *(parts[part] for part in _PARTS))
+        if name not in _PARTS:
+            self._kernels.uris(block, parts[URI], parts["path"], parts["query"], parts.get(HOST))
+        return parts[name]
+
+    def _are_malformed(self, block: bytes, requests: Spans) -> pl.Series:
+        """Tell which requests are garbage."""
+        return pl.Series(self._parts_of("method", block, requests)[:, 0] < 0)
 
     def _derive(
         self,
@@ -136,8 +183,8 @@ class Reader:
         if REQUEST in found and not self._of_request.isdisjoint(wanted):
             parts = {name: np.empty((rows, 2), np.int32) for name in _PARTS}
             self._kernels.requests(block, found[REQUEST], *parts.values())
-            has_request = np.array([REQUEST in _names(layout) for layout in self.layouts], np.bool_)[layouts]
-            columns.malformed = pl.Series(_MALFORMED, parts["method"][:, 0] < 0).set(pl.Series(~has_request), None)
+            none = pl.Series(~self._have_request[layouts])
+            columns.malformed = pl.Series(_MALFORMED, parts["method"][:, 0] < 0).set(none, None)
             _fill(found, parts)
         if URI in found and any(name in wanted for name in self._of_uri):
             parts = {name: np.empty((rows, 2), np.int32) for name in self._of_uri}
@@ -208,6 +255,10 @@ class _Columns:
         texts, data = arrow.texts_and_bytes(name, len(spans), partial(self._kernels.gather, self._block, spans))
         # A value that is not between quotes has none.
         return texts.str.replace_all('""', '"', literal=True) if self._has_cells and b'""' in data else texts
+
+
+def _texts_of(kernels: Kernels, block: bytes, spans: Spans) -> pl.Series:
+    return arrow.texts("", len(spans), partial(kernels.gather, block, spans))
 
 
 def _fill(found: dict[str, Spans], parts: Mapping[str, Spans]) -> None:

@@ -196,6 +196,51 @@ class SweepKernels(Protocol):
         """Tell whether it is valid UTF-8."""
 
 
+class DictionaryKernels(Protocol):
+    """What numbers values."""
+
+    def look_up(
+        self,
+        block: bytes,
+        spans: Spans,
+        first: int,
+        slots: npt.NDArray[np.uint64],
+        texts: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        known: int,
+        codes: npt.NDArray[np.uint32],
+        valid: Bitmap,
+        /,
+    ) -> tuple[int, int, int]:
+        """Look values up, as they are written, in a dictionary; those that it does not have get the next numbers.
+
+        Args:
+            block: the lines.
+            spans: where the values are.
+            first: the row to begin with.
+            slots: the dictionary's hash table, zeros at first; a power of two.
+            texts: its values, one after the other.
+            offsets: where each of these begins, and the last one ends; 0 at first.
+            known: how many it has.
+            codes: is filled with the number of each row's value, 0 where it has none.
+            valid: is filled with which rows have a value.
+
+        Returns:
+            The row whose value there is no room for, or the number of rows; how many values the dictionary has; how
+            many of the rows looked at have none.
+        """
+
+    def fill_slots(
+        self,
+        slots: npt.NDArray[np.uint64],
+        texts: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        known: int,
+        /,
+    ) -> int:
+        """Fill a hash table, all zeros, with what a dictionary has; returns how much of it, for many may be alike."""
+
+
 class RecordKernels(Protocol):
     """What finds the records of CSV; its twin is `elf.agents.sources.headed.records`."""
 
@@ -234,6 +279,11 @@ def named() -> str:
 def built_for_objects() -> ObjectKernels | None:
     """Return the kernels in C for objects, if there are any."""
     return cast(ObjectKernels | None, built())
+
+
+def built_for_dictionaries() -> DictionaryKernels | None:
+    """Return the kernels in C for dictionaries, if there are any."""
+    return cast(DictionaryKernels | None, built())
 
 
 def built_for_sweeps() -> SweepKernels | None:

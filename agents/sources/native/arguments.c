@@ -55,6 +55,14 @@ void *write_array(Buffers *buffers, PyObject *object, Py_ssize_t item_bytes, Py_
     return array->buf;
 }
 
+void *change_array(Buffers *buffers, PyObject *object, Py_ssize_t item_bytes, Py_ssize_t *rows)
+{
+    void *items = write_array(buffers, object, item_bytes, 1, 0);
+    if (items != NULL)
+        *rows = buffers->locked[buffers->count - 1].shape[0];
+    return items;
+}
+
 uint8_t *write_bitmap(Buffers *buffers, PyObject *object, Py_ssize_t rows)
 {
     Py_buffer *array = lock(buffers, object, PyBUF_ND | PyBUF_WRITABLE);

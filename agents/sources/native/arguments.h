@@ -23,6 +23,8 @@ void let_go(Buffers *buffers);
 const void *read_array(Buffers *buffers, PyObject *object, Py_ssize_t item_bytes, Py_ssize_t width, Py_ssize_t *rows);
 /* Of one that has room for so many rows. */
 void *write_array(Buffers *buffers, PyObject *object, Py_ssize_t item_bytes, Py_ssize_t width, Py_ssize_t rows);
+/* The items of an array that is read and written. */
+void *change_array(Buffers *buffers, PyObject *object, Py_ssize_t item_bytes, Py_ssize_t *rows);
 /* Of a bitmap of so many rows, and not of more. */
 uint8_t *write_bitmap(Buffers *buffers, PyObject *object, Py_ssize_t rows);
 /* Lines or other texts, which nobody can change; 0, or -1 with an exception. The object has to be held. */
@@ -70,6 +72,10 @@ PyObject *py_object_booleans(PyObject *self, PyObject *args);
 PyObject *py_object_times(PyObject *self, PyObject *args);
 PyObject *py_object_texts(PyObject *self, PyObject *args);
 PyObject *py_object_codes(PyObject *self, PyObject *args);
+
+/* module_dictionary.c */
+PyObject *py_look_up(PyObject *self, PyObject *args);
+PyObject *py_fill_slots(PyObject *self, PyObject *args);
 
 /* module_sweep.c */
 PyObject *py_sweep(PyObject *self, PyObject *args);

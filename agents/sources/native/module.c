@@ -101,6 +101,8 @@ static PyMethodDef methods[] = {
     {"object_times", py_object_times, METH_VARARGS, NULL},
     {"object_texts", py_object_texts, METH_VARARGS, NULL},
     {"object_codes", py_object_codes, METH_VARARGS, NULL},
+    {"look_up", py_look_up, METH_VARARGS, NULL},
+    {"fill_slots", py_fill_slots, METH_VARARGS, NULL},
     {"sweep", py_sweep, METH_VARARGS, NULL},
     {"is_utf8", py_is_utf8, METH_VARARGS, NULL},
     {"records", py_records, METH_VARARGS, NULL},

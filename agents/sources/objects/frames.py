@@ -13,6 +13,7 @@ import polars as pl
 from elf.agents.language.paths import Step, column_of, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.sources import arrow
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.native import DISTINCT_MAX, Ends, ObjectKernels, Spans, Unfit, built, built_for_objects
 from elf.agents.sources.objects.named import PATH, QUERY, URI, Objects
 from elf.agents.sources.objects.program import compiled, encoded
@@ -110,7 +111,16 @@ class ObjectReader:
         self._program = encoded(compiled(self._paths, skips_blanks=skips))
         self._inner_program = encoded(compiled(list(self._inner.values()), skips_blanks=skips))
 
-    def read(self, block: bytes, begin: int, ends: Ends, times_of: TimesOf, *, has_zone: bool = False) -> Block:
+    def read(
+        self,
+        block: bytes,
+        begin: int,
+        ends: Ends,
+        times_of: TimesOf,
+        *,
+        has_zone: bool = False,
+        dictionaries: Dictionaries | None = None,
+    ) -> Block:
         """Read lines.
 
         Args:
@@ -119,6 +129,7 @@ class ObjectReader:
             ends: where each line's newline is.
             times_of: reads event times that are not in the usual notations.
             has_zone: it reads all of them, for those that do not say their zone are not of UTC.
+            dictionaries: what columns of texts are numbered by; None: they stay texts.
         """
         wanted = self._wanted
         values, misfits = self._values(self._program, self._paths, block, begin, ends)
@@ -126,7 +137,7 @@ class ObjectReader:
         if self._inner:
             values |= self._unwrapped(values[wanted.unwrap])
         times = self._times(values[wanted.time], times_of, has_zone)
-        columns = _Columns(self._kernels, rows, wanted.objects)
+        columns = _Columns(self._kernels, rows, wanted.objects, dictionaries)
         found = {name: values[path] for name in wanted.read if (path := wanted.path(name)) in values}
         series = [columns.column(name, kind, found) for name, kind in wanted.columns.items()]
         requires = () if wanted.objects is None else wanted.objects.requires
@@ -173,7 +184,10 @@ class ObjectReader:
 class _Columns:
     """Makes columns of values."""
 
-    def __init__(self, kernels: ObjectKernels, rows: int, objects: Objects | None) -> None:
+    def __init__(
+        self, kernels: ObjectKernels, rows: int, objects: Objects | None, dictionaries: Dictionaries | None
+    ) -> None:
+        self._dictionaries = dictionaries
         self._kernels = kernels
         self._rows = rows
         self._objects = objects
@@ -226,6 +240,9 @@ class _Columns:
     def _texts(self, name: str, values: Values) -> pl.Series:
         """Make a column of texts; of few that come again and again each is made once."""
         block, spans, escaped = values
+        coded = None if self._dictionaries is None else self._dictionaries.coded(name, block, spans)
+        if coded is not None:
+            return coded.column(name, self._texts_of)
         if self._rows >= _CODED_ROWS_MIN:
             codes, valid = np.empty(self._rows, np.uint32), arrow.bitmap(self._rows)
             firsts = np.empty((DISTINCT_MAX, 2), np.int32)
@@ -235,6 +252,9 @@ class _Columns:
                 numbers = arrow.numbers(name, arrow.UINT32, codes, valid) if nulls else pl.Series(codes)
                 return arrow.texts(name, distinct, texts)[numbers]
         return arrow.texts(name, self._rows, partial(self._kernels.object_texts, *values))
+
+    def _texts_of(self, block: bytes, spans: Spans) -> pl.Series:
+        return arrow.texts("", len(spans), partial(self._kernels.object_texts, block, spans, True))
 
     def _numbers(self, name: str, kind: SqlType, block: bytes, spans: Spans) -> tuple[pl.Series, int]:
         """Make a column of numbers or booleans; returns it and how many values do not fit."""

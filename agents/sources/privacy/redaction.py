@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
+from elf.agents.language.codes import is_coded
 from elf.agents.language.paths import Step, steps_of
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
@@ -91,11 +92,16 @@ class Redactor:
         self._withholds = bool(self._drop or self._mask or self._addresses)
 
     def events(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Redact parsed events; `ts` stays."""
+        """Redact parsed events; `ts` stays, and so do columns of codes, whose texts are redacted (`texts`)."""
         clean = self._clean(events)
-        names = (name for name in events.columns if name not in clean)
+        names = (name for name in events.columns if name not in clean and not is_coded(events[name]))
         changed = [column for name in names if (column := self._column(events[name])) is not None]
         return events.with_columns(changed) if changed else events
+
+    def texts(self, column: pl.Series) -> pl.Series:
+        """Redact a column of texts."""
+        redacted = self._column(column)
+        return column if redacted is None else redacted
 
     def rejects(self, rejects: Sequence[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
         """Redact rejected lines, which are given with their reasons."""
@@ -119,6 +125,7 @@ class Redactor:
             if (
                 whole in events.columns
                 and whole not in clean
+                and not is_coded(events[whole])
                 and not self._secrets.has(events[whole], may_authorize=False)
             ):
                 clean.update((whole, *parts))

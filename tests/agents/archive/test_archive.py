@@ -21,6 +21,7 @@ from elf.agents.archive.archive import (
     list_files,
 )
 from elf.agents.archive.layout import MIXED, manifest_path, safe_name
+from elf.agents.language.codes import Codes
 from tests.agents.archive.archived import read_archive
 
 
@@ -337,3 +338,23 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     archive.commit(1)
     assert numbers(tmp_path) == list(range(4_001))
     assert hidden(tmp_path) == []
+
+
+def test_codes_come_back_as_texts_whatever_reads_them(tmp_path: Path) -> None:
+    one, other = Codes(), Codes()
+    parts = [events(first, 100) for first in (0, 100, 200, 300)]
+    archive = open_archive(tmp_path, rows_max=10_000)
+    for part, codes in zip(parts, (one, one, other, None), strict=True):
+        archive.append(part if codes is None else part.with_columns(codes.of(part["product"])))
+    manifest = archive.prepare(1)
+    archive.commit(1)
+    assert [file.columns["product"] for file in manifest.files] == ["STRING"]
+    wanted = pl.concat(parts)
+    assert read_archive(tmp_path, "clicks").sort("number").equals(wanted)
+    (file,) = list_files(tmp_path, "clicks")
+    check_file(file)
+    assert pl.read_parquet(file.path)["product"].to_list() == wanted["product"].to_list()
+    assert pl.read_parquet_schema(file.path)["product"] == pl.String
+    found = duckdb.sql(f"SELECT product, typeof(product) FROM '{file.path}' ORDER BY number").fetchall()
+    assert found == [(product, "VARCHAR") for product in wanted["product"]]
+    assert pl.read_parquet_schema(file.path)["ts"] == pl.Datetime("ms", "UTC")

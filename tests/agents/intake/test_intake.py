@@ -18,6 +18,7 @@ from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.push import PushLog
 from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
@@ -38,7 +39,8 @@ CHUNK_BYTES = 1 << 16
 LINES = 6_000
 PADDING = "x" * 200
 NO_ARCHIVE: Archive | None = None
-DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+REDACTOR = Redactor(PrivacySection())
+DECODER = Decoder(make_format("json"), COLUMNS, REDACTOR, Dictionaries(REDACTOR.texts))
 
 
 def make_pump(

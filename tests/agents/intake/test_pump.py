@@ -29,6 +29,7 @@ from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.counters import Counters
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.files import readers
 from elf.agents.sources.files.readers import Reader
 from elf.agents.sources.files.tail import Tail
@@ -53,7 +54,8 @@ NOW_MS = 1_000_000_000
 
 
 SETTINGS = PumpSettings(source="clicks", chunk_bytes=1 << 16, checkpoint_ms=1_000)
-DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+REDACTOR = Redactor(PrivacySection())
+DECODER = Decoder(make_format("json"), COLUMNS, REDACTOR, Dictionaries(REDACTOR.texts))
 
 
 class Clock(PlainClock):

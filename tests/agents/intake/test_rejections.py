@@ -16,6 +16,7 @@ from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
 from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
@@ -34,7 +35,8 @@ LATER = compile_job(msgspec.structs.replace(PLAN.definition, name="later"), COLU
 BASE_MS = 1_767_225_600_000
 INTERVAL = BASE_MS // 2_000
 WRONG = '192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET /?token=secret HTTP/1.1" 200 5 "-" "curl"\n'
-DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+REDACTOR = Redactor(PrivacySection())
+DECODER = Decoder(make_format("json"), COLUMNS, REDACTOR, Dictionaries(REDACTOR.texts))
 
 
 @dataclasses.dataclass

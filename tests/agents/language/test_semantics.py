@@ -17,6 +17,7 @@ from elf.agents.intake.pump_settings import PumpSettings
 from elf.agents.intake.source_checkpoints import Sealed
 from elf.agents.jobs.plan import Plan
 from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.dictionaries import Dictionaries
 from elf.agents.sources.files.tail import Tail
 from elf.agents.sources.format import make_format
 from elf.agents.sources.privacy.redaction import Redactor
@@ -32,7 +33,8 @@ from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")
 START_MS = 1_767_225_600_000
-DECODER = Decoder(make_format("json"), COLUMNS, Redactor(PrivacySection()))
+REDACTOR = Redactor(PrivacySection())
+DECODER = Decoder(make_format("json"), COLUMNS, REDACTOR, Dictionaries(REDACTOR.texts))
 
 
 @dataclass
