@@ -23,7 +23,7 @@ from elf.agents.sources.native import DictionaryKernels, Spans, built_for_dictio
 #: Values that a dictionary has at most, and their bytes.
 ENTRIES_MAX, TEXT_BYTES_MAX = 1 << 16, 8 << 20
 #: With how many it begins, and how much larger it gets each time.
-_ENTRIES, _TEXT_BYTES, _GROWTH = 1 << 10, 1 << 16, 4
+_ENTRIES, _TEXT_BYTES, _GROWTH = 1 << 10, 1 << 15, 2
 #: A dictionary was worth it if it had so many rows for each of its values when it was full.
 ROWS_PER_ENTRY = 4
 #: A column has no more dictionaries once so many in a row were not worth it.
@@ -99,7 +99,9 @@ class Dictionary:
             if used + size > TEXT_BYTES_MAX:
                 return False
             grown = min(max(_GROWTH * len(self._texts), used + size), TEXT_BYTES_MAX)
-            self._texts = np.concatenate([self._texts[:used], np.empty(grown - used, np.uint8)])
+            texts = np.empty(grown, np.uint8)  # what is not used yet takes no memory
+            texts[:used] = self._texts[:used]
+            self._texts = texts
             return True
         # Or too many of its values are alike: that will be better, or the dictionary is full.
         if entries == ENTRIES_MAX:
