@@ -25,6 +25,7 @@ with loading():
     from elf.agents.jobs.plan import compile_job
     from elf.agents.language.types import SqlType
     from elf.agents.settings.config import PrivacySection
+    from elf.agents.sources.dictionaries import Dictionaries
     from elf.agents.sources.files.tail import Tail
     from elf.agents.sources.format import make_format
     from elf.agents.sources.privacy.redaction import Redactor
@@ -51,6 +52,7 @@ def main(name: str, path: str) -> None:
     tail = Tail([path])
     # As agents do unless told otherwise: secrets in addresses of pages are looked for.
     redactor = Redactor(PrivacySection(), derived=query.format != "json")
+    dictionaries = Dictionaries(redactor.texts)
     panes: dict[int, list[pl.DataFrame]] = {}
     newest_ms = 0
 
@@ -65,7 +67,8 @@ def main(name: str, path: str) -> None:
     def step() -> bool:
         """Read and process as much as an agent's pump does in a step."""
         nonlocal newest_ms
-        lines = Gathering(log, redactor.literals([plan.literals]), [plan.columns], CHUNK_BYTES)
+        literals = redactor.literals([plan.literals])
+        lines = Gathering(log, literals, [plan.columns], CHUNK_BYTES, dictionaries=dictionaries)
         while read(lines):
             pass
         for _, (parts,) in (logs := lines.take()):

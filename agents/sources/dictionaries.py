@@ -21,7 +21,7 @@ from elf.agents.sources import arrow
 from elf.agents.sources.native import DictionaryKernels, Spans, built_for_dictionaries
 
 #: Values that a dictionary has at most, and their bytes.
-ENTRIES_MAX, TEXT_BYTES_MAX = 1 << 16, 8 << 20
+ENTRIES_MAX, TEXT_BYTES_MAX = 1 << 16, 2 << 20
 #: With how many it begins, and how much larger it gets each time.
 _ENTRIES, _TEXT_BYTES, _GROWTH = 1 << 10, 1 << 15, 2
 #: A dictionary was worth it if it had so many rows for each of its values when it was full.
