@@ -60,7 +60,7 @@ class Application:
     """Tree, records, control log and roll-up of one application on one node."""
 
     __slots__ = (
-        "_agent", "_audits", "_rng", "_rollup_ms", "_settings", "_trust", "app", "control", "flood", "rollup", "tree",
+        "_agent", "_rng", "_rollup_ms", "_settings", "_trust", "app", "audits", "control", "flood", "rollup", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +74,6 @@ class Application:
         *,
         admits: Callable[[Record], bool] | None = None,
         trust: Trust | None = None,
-        audits: Audits | None = None,
     ) -> None:
         self.app = app
         self.tree = Tree(app, me, view, settings, rng, root)
@@ -84,7 +83,7 @@ class Application:
         self._settings = settings
         self._trust = trust
         #: Which claims of children are merged again; a node has them for all its trees.
-        self._audits = audits or Audits(rng, settings.audit)
+        self.audits: Audits | None = None
         self._rng = rng
         self._agent = settings.agent_id or me.address
         self._rollup_ms = 0
@@ -276,5 +275,5 @@ class Application:
 
     def _rollup_of_job(self) -> Rollup:
         if self.rollup is None:
-            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng, self._trust, self._audits)
+            self.rollup = Rollup(self.app, self._agent, self._settings, self._rng, self._trust, self.audits)
         return self.rollup

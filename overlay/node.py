@@ -465,16 +465,9 @@ class OverlayNode:
         if (application := self._apps.get(app)) is None:
             admits = functools.partial(self._border.admits, app)
             application = self._apps[app] = Application(
-                app,
-                self.contact,
-                self._bounded,
-                self.settings,
-                self._rng,
-                root,
-                admits=admits,
-                trust=self._trust,
-                audits=self.audits,
+                app, self.contact, self._bounded, self.settings, self._rng, root, admits=admits, trust=self._trust
             )
+            application.audits = self.audits
         return application
 
     def _rollup(self, app: bytes) -> Rollup:

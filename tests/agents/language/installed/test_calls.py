@@ -151,9 +151,9 @@ def test_an_event_is_left_out_of_all_parts_of_a_job_and_of_no_other_job() -> Non
     query = f"SELECT call_fragile(cents) AS x, count(*) AS n {KEYED}"
     parts = [Worker(plan_of(query, options="trees = 2"), f"w{part}") for part in range(2)]
     other = Worker(plan_of(), "w")
-    Workers({bytes([at]): worker for at, worker in enumerate([*parts, other])}).insert(
-        events([(0, "a", 13), (1, "a", 2)])
-    )
+    workers = Workers({bytes([at]): worker for at, worker in enumerate([*parts, other])})
+    workers.insert(events([(0, "a", 13), (1, "a", 2)]))
+    workers.take_in()
     assert [worker.progress.gaps for worker in (*parts, other)] == [((0, 0),), ((0, 0),), ()]
 
 
