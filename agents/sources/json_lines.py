@@ -1,11 +1,11 @@
 """JSON lines to frames: one object a line, read where it lies, every byte of it checked.
 
 Rules for values: an absent field or JSON null is null; in a STRING column other values keep their JSON text; a quoted
-number fits a number column, and a whole one an integer column however it is written (`2.0`, `2e3`; with a point or an
-exponent it is a double: exact up to 2^52); a value that does not fit its type is null, counted by column in
-`oddities.mistyped`, and the event is kept. Of duplicate names the last counts. A line that is no object is rejected
-with the byte at which it stops to be one, a line without valid time with the reason `time`. Invalid UTF-8 is repaired
-and counted. Columns are paths (`elf.agents.language.paths`). LINES section 6.
+number fits a number column, and a whole one an integer column however it is written (`2.0`, `2e3`), by all of its
+digits; a value that does not fit its type is null, counted by column in `oddities.mistyped`, and the event is kept. Of
+duplicate names the last counts. A line that is no object is rejected with the byte at which it stops to be one, a line
+without valid time with the reason `time`. Invalid UTF-8 is repaired and counted. Columns are paths
+(`elf.agents.language.paths`). LINES section 6.
 """
 
 from __future__ import annotations

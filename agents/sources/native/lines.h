@@ -106,6 +106,8 @@ int is_duration(const uint8_t *at, const uint8_t *end);
 
 /* Of an `is_integer`; 0: it is beyond 64 bits. */
 int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out);
+/* Of an `is_number`, by all of its digits; 0: it is not whole, or beyond 64 bits. */
+int whole_in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out);
 /* Of an `is_number`, if one operation rounds it rightly; 0: none does. */
 int read_exactly(const uint8_t *at, const uint8_t *end, double *out);
 

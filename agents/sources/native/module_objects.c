@@ -80,9 +80,8 @@ static int round_hard(const Block *block, const Spans *spans, Py_ssize_t row, do
     return PyErr_Occurred() ? -1 : !isinf(*out);
 }
 
-/* Read what has been left to Python into a column, of integers of so many bits, or of doubles (0); how many do not fit,
- * or BAD with an exception. */
-static Py_ssize_t round_all(Column *column, const Hard *hard, int bits)
+/* Read what has been left to Python into a column of doubles; how many do not fit, or BAD with an exception. */
+static Py_ssize_t round_all(Column *column, const Hard *hard)
 {
     Py_ssize_t unfit = 0;
     for (Py_ssize_t i = 0; i < hard->count; i++) {
@@ -91,10 +90,7 @@ static Py_ssize_t round_all(Column *column, const Hard *hard, int bits)
         int has = round_hard(&column->block, &column->spans, row, &number);
         if (has < 0)
             return BAD;
-        if (bits != 0)
-            has = has && whole_number(number, bits, &((int64_t *)column->out)[row]);
-        else
-            ((double *)column->out)[row] = has ? number : 0;
+        ((double *)column->out)[row] = has ? number : 0;
         if (has)
             column->valid[row / 8] |= (uint8_t)(1 << row % 8);
         unfit += !has;
@@ -110,10 +106,10 @@ static PyObject *numbers_of(PyObject *bytes, PyObject *places, int bits, PyObjec
     Py_ssize_t unfit = BAD;
     if (open_column(&column, bytes, places, out, 8, valid) == 0) {
         Py_BEGIN_ALLOW_THREADS
-        unfit = bits != 0 ? object_integers(&column.block, &column.spans, bits, column.out, column.valid, &hard)
+        unfit = bits != 0 ? object_integers(&column.block, &column.spans, bits, column.out, column.valid)
                           : object_decimals(&column.block, &column.spans, column.out, column.valid, &hard);
         Py_END_ALLOW_THREADS
-        Py_ssize_t more = unfit < 0 ? 0 : round_all(&column, &hard, bits);
+        Py_ssize_t more = unfit < 0 ? 0 : round_all(&column, &hard);
         unfit = more < 0 ? more : unfit < 0 ? unfit : unfit + more;
     }
     free(hard.rows);

@@ -6,6 +6,8 @@
 
 /* So many digits fit in 64 bits, whatever they are. */
 #define DIGITS_MAX 19
+/* Digits of an exponent that may come to anything. */
+#define EXPONENT_DIGITS_MAX 9
 /* A double holds all integers up to here, and all powers of ten up to that one: one division or product of the two is
  * rounded once, so rightly. */
 #define EXACT_MAX (UINT64_C(1) << 53)
@@ -99,6 +101,62 @@ int in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
     if (count > DIGITS_MAX || digits > most)
         return 0;
     *out = (int64_t)(is_negative ? 0 - digits : digits);
+    return 1;
+}
+
+/* The power of ten that an exponent of a whole number says; 0: no line has room for so many zeros. */
+static int take_exponent(const uint8_t *at, const uint8_t *end, ptrdiff_t *power)
+{
+    int is_negative = *at == '-', count = 0;
+    uint64_t digits = 0;
+    take_digits(skip_sign(at, end), end, &digits, &count);
+    if (count > EXPONENT_DIGITS_MAX)
+        return 0;
+    *power += is_negative ? -(ptrdiff_t)digits : (ptrdiff_t)digits;
+    return 1;
+}
+
+/* Put a digit behind so many zeros, of a number that has 64 bits; 0: it has not. */
+static int put_digit(uint64_t *number, ptrdiff_t zeros, uint64_t digit)
+{
+    for (; zeros > 0 && *number <= INT64_MAX / 10; zeros--)
+        *number *= 10;
+    if (zeros > 0 || *number > INT64_MAX / 10)
+        return 0;
+    *number = 10 * *number + digit;
+    return 1;
+}
+
+int whole_in_64_bits(const uint8_t *at, const uint8_t *end, int64_t *out)
+{
+    int is_negative = *at == '-', is_behind = 0;
+    uint64_t number = 0, most = (uint64_t)INT64_MAX + (uint64_t)is_negative;
+    /* Of the digits up to the last one that is no zero: the power of ten behind them; then the zeros that follow. */
+    ptrdiff_t power = 0, places = 0, zeros = 0;
+    *out = 0;
+    for (at = skip_sign(at, end); at < end && (*at == '.' || is(DIGIT, *at)); at++) {
+        if (*at == '.') {
+            is_behind = 1;
+            continue;
+        }
+        places += is_behind;
+        if (*at == '0') {
+            zeros += number != 0;
+            power += number != 0 && !is_behind;
+            continue;
+        }
+        if (!put_digit(&number, zeros, (uint64_t)(*at - '0')))
+            return 0;
+        zeros = 0;
+        power = -places;
+    }
+    if (number == 0)
+        return 1;
+    if (at < end && !take_exponent(at + 1, end, &power))
+        return 0;
+    if (power < 0 || (power > 0 && !put_digit(&number, power - 1, 0)) || number > most)
+        return 0;
+    *out = (int64_t)(is_negative ? 0 - number : number);
     return 1;
 }
 

@@ -1,5 +1,4 @@
 /* Values of JSON in columns of a type; elf.agents.sources.objects.values defines it. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "objects.h"
@@ -58,22 +57,12 @@ static int add_hard(Hard *hard, ptrdiff_t row)
     return DONE;
 }
 
-int whole_number(double number, int bits, int64_t *out)
-{
-    double limit = bits == 32 ? 2147483648.0 : 9223372036854775808.0;
-    if (!(number >= -limit && number < limit) || number != floor(number))
-        return 0;
-    *out = (int64_t)number;
-    return 1;
-}
-
-/* What a value is as an integer; 0: it does not fit, BAD: only Python can say. */
+/* What a value is as an integer; 0: it does not fit. */
 static int integer_of(const Content *content, int bits, int64_t *out)
 {
     const uint8_t *at = content->at, *end = content->end;
     ptrdiff_t size = end - at;
     int is_negative = size > 1 && *at == '-';
-    double number;
     if (content->is_text && (!is_integer(at, end) || size - !is(DIGIT, *at) > QUOTED_DIGITS_MAX))
         return 0;
     if (all_of(DIGIT, at + is_negative, end) && size - is_negative <= FEW_DIGITS && size > 0) {
@@ -84,17 +73,13 @@ static int integer_of(const Content *content, int bits, int64_t *out)
     } else if (is_integer(at, end)) {
         if (!in_64_bits(at, end, out))
             return 0;
-    } else if (!is_number(at, end)) {
+    } else if (!is_number(at, end) || !whole_in_64_bits(at, end, out)) {
         return 0;
-    } else if (!read_exactly(at, end, &number)) {
-        return BAD;
-    } else {
-        return whole_number(number, bits, out);
     }
     return bits == 64 || (*out >= INT32_MIN && *out <= INT32_MAX);
 }
 
-ptrdiff_t object_integers(const Block *block, const Spans *spans, int bits, int64_t *out, uint8_t *valid, Hard *hard)
+ptrdiff_t object_integers(const Block *block, const Spans *spans, int bits, int64_t *out, uint8_t *valid)
 {
     ptrdiff_t unfit = 0;
     Copied copy = {0};
@@ -104,12 +89,10 @@ ptrdiff_t object_integers(const Block *block, const Spans *spans, int bits, int6
         int has = content_at(block, spans, row, &copy, &content), fits = 0;
         if (has > 0) {
             fits = integer_of(&content, bits, &value);
-            if (fits == BAD)
-                has = add_hard(hard, row);
-            unfit += fits == 0;
+            unfit += !fits;
         }
-        out[row] = fits > 0 ? value : 0;
-        put_bit(valid, row, fits > 0);
+        out[row] = fits ? value : 0;
+        put_bit(valid, row, fits);
         unfit = has < 0 ? has : unfit;
     }
     free(copy.bytes);

@@ -119,11 +119,9 @@ typedef struct {
 } Hard;
 
 /* object_values.c: how many values do not fit their type, which are null; BAD or NO_MEMORY. */
-ptrdiff_t object_integers(const Block *block, const Spans *spans, int bits, int64_t *out, uint8_t *valid, Hard *hard);
+ptrdiff_t object_integers(const Block *block, const Spans *spans, int bits, int64_t *out, uint8_t *valid);
 ptrdiff_t object_decimals(const Block *block, const Spans *spans, double *out, uint8_t *valid, Hard *hard);
 ptrdiff_t object_booleans(const Block *block, const Spans *spans, uint8_t *out, uint8_t *valid);
-/* What a number is as an integer; 0: it does not fit. */
-int whole_number(double number, int bits, int64_t *out);
 /* The bytes of all texts, or BAD; `offsets` is where each begins, and the last one ends. */
 ptrdiff_t measure_object_texts(const Block *block, const Spans *spans, int escaped, int64_t *offsets, uint8_t *valid,
                                ptrdiff_t *nulls);

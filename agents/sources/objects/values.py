@@ -1,7 +1,7 @@
 """Values of JSON in columns of a type, one at a time: this defines what the kernel does. Pure.
 
 In a STRING column values but texts keep their JSON text. A quoted number fits a number column, and a whole one an
-integer column however it is written (`2.0`, `2e3`; with a point or an exponent it is a double: exact up to 2^52).
+integer column however it is written (`2.0`, `2e3`): all of its digits count, so nothing is rounded to one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ _ESCAPE = re.compile(
 _QUOTED_INTEGER = re.compile(rb"[+-]?[0-9]{1,19}")
 _INTEGER = re.compile(rb"-?[0-9]+")
 _DECIMAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PARTS = re.compile(rb"(?P<sign>[+-]?)(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)(?:[eE](?P<exponent>[+-]?[0-9]+))?")
+#: Digits of an exponent that may come to anything: no line has room for so many zeros as more of them mean.
+_EXPONENT_DIGITS_MAX = 9
 #: Digits that an integer of 64 bits has at most: Python takes no time for these.
 _DIGITS_MAX = 19
 
@@ -64,9 +67,30 @@ def integer(text: bytes, bits: int) -> int | None:
     elif _INTEGER.fullmatch(text):
         value = int(text) if len(text.lstrip(b"-")) <= _DIGITS_MAX else None
     else:
-        number = float(text) if _DECIMAL.fullmatch(text) else 0.5
-        value = int(number) if number.is_integer() else None
+        value = _whole(text) if _DECIMAL.fullmatch(text) else None
     return value if value is not None and -limit <= value < limit else None
+
+
+def _whole(text: bytes) -> int | None:
+    """Return what a number is worth that is whole and has few digits; None for another one.
+
+    >>> _whole(b"9007199254740993.0"), _whole(b"12.50e1"), _whole(b"1e-400"), _whole(b"0e999999999999")
+    (9007199254740993, 125, None, 0)
+    """
+    parts = _PARTS.fullmatch(text)
+    assert parts is not None
+    digits = (parts["whole"] + parts["fraction"]).lstrip(b"0")
+    shown = digits.rstrip(b"0")
+    if not shown:
+        return 0
+    exponent = parts["exponent"] or b"0"
+    if len(exponent.lstrip(b"+-0")) > _EXPONENT_DIGITS_MAX:
+        return None
+    power = int(exponent) + len(digits) - len(shown) - len(parts["fraction"])
+    if power < 0 or len(shown) + power > _DIGITS_MAX:
+        return None
+    value: int = int(parts["sign"] + shown) * 10**power
+    return value
 
 
 def decimal(text: bytes) -> float | None:
