@@ -67,7 +67,11 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "keys",
             "Create a cluster secret, an API token or a key to sign with: 32 random bytes as hex, for its owner alone.",
         ),
-        Entry("certgen", "keys", "Create a certificate for one agent, and the cluster's CA if there is none yet."),
+        Entry(
+            "certgen",
+            "keys",
+            "Create a certificate for one agent, and the cluster's CA if there is none yet; or revoke one.",
+        ),
         Entry(
             "backup",
             "backup",

@@ -98,6 +98,8 @@ def names_in_wheel(wheel: pathlib.Path) -> list[str]:
 def unpacked(sdist: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
     """Unpack a source distribution, and return its one folder."""
     with tarfile.open(sdist) as packed:
-        packed.extractall(to, filter="data")
+        # Python 3.11.2, Debian's, takes no argument for it.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(to)
     [folder] = to.iterdir()
     return folder

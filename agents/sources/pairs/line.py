@@ -21,7 +21,8 @@ _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2
 _CHARACTER = (
     rb'[^"\\\x00-\x1f]|\\["\\/bfnrt]|' + _HIGH + _LOW + rb"|(?!" + _HIGH + rb"|" + _LOW + rb")\\u[0-9a-fA-F]{4}"
 )
-_TEXT = re.compile(rb'"((?:' + _CHARACTER + rb')*+)"')
+#: Not possessive, though it never has to go back: before 3.11.5 Python forgets what must not follow in such a group.
+_TEXT = re.compile(rb'"((?:' + _CHARACTER + rb')*)"')
 _BARE = re.compile(rb'[^ "=]*+')
 
 

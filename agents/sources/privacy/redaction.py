@@ -35,17 +35,19 @@ SERVER_COLUMNS = frozenset(("target", "upstream_addr", "upstream", "server_addr"
 #: Columns of access logs, where what a header Authorization has is not looked for: that costs most, and is elsewhere.
 _OF_CLIENTS = frozenset(("user_agent", "referer", "request", "uri", "path", "query", "method", "protocol"))
 #: What stands around one: of the header Forwarded, of servers that escape quotes, of people.
-_OPEN = r"""(?:(?i:for|by)=)?(?:\\?["']|\\x22|[(<])?"""
-_CLOSE = r"""(?:/[0-9]{1,3}|#[0-9]+|\.)?(?:\\?["']|\\x22|[)>])?"""
+_OPEN = r"""(?:(?i:for|by)=)?(?:\\*["']|\\x22|[(<])?"""
+_CLOSE = r"""(?:/[0-9]{1,3}|#[0-9]+|\.)?(?:\\*["']|\\x22|[)>])?"""
+#: Also as JSON writes it.
+_SPACE = r"(?:\s|\\[tnr])"
 #: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.
 _ADDRESS = (
-    rf"\s*{_OPEN}\[?"
+    rf"{_SPACE}*{_OPEN}\[?"
     r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)"
-    rf"\]?(?::[0-9]*)*{_CLOSE}\s*"
+    rf"\]?(?::[0-9]*)*{_CLOSE}{_SPACE}*"
 )
 #: What stands for one that is not known, and what the header Forwarded says beside them.
-_NO_ADDRESS = r"\s*(?:-|unknown|localhost|unix:|_[\w.-]+|(?i:proto|host)=[^,;\s]*)\s*"
-_JOINT = r"(?:[,;|]|\s:\s|\s)"
+_NO_ADDRESS = rf"{_SPACE}*(?:-|unknown|localhost|unix:|_[\w.-]+|(?i:proto|host)=[^,;\s]*){_SPACE}*"
+_JOINT = rf"(?:[,;|]|\s:\s|{_SPACE})"
 _ADDRESSES = rf"(?:{_NO_ADDRESS}{_JOINT})*{_ADDRESS}(?:{_JOINT}(?:{_ADDRESS}|{_NO_ADDRESS}))*"
 _WHOLE_ADDRESS = f"^{_ADDRESSES}$"
 #: An object or an array with such a text in it.
