@@ -35,8 +35,8 @@ SERVER_COLUMNS = frozenset(("target", "upstream_addr", "upstream", "server_addr"
 #: Columns of access logs, where what a header Authorization has is not looked for: that costs most, and is elsewhere.
 _OF_CLIENTS = frozenset(("user_agent", "referer", "request", "uri", "path", "query", "method", "protocol"))
 #: What stands around one: of the header Forwarded, of servers that escape quotes, of people.
-_OPEN = r"""(?:(?i:for|by)=)?(?:\\*["']|\\x22|[(<])?"""
-_CLOSE = r"""(?:/[0-9]{1,3}|#[0-9]+|\.)?(?:\\*["']|\\x22|[)>])?"""
+_OPEN = r"""(?:(?i:for|by)=)?(?:\\*["']|\\+x22|[(<])?"""
+_CLOSE = r"""(?:/[0-9]{1,3}|#[0-9]+|\.)?(?:\\*["']|\\+x22|[)>])?"""
 #: Also as JSON writes it.
 _SPACE = r"(?:\s|\\[tnr])"
 #: What may be an address, with brackets, zone and port or without; the judge of that is the anonymiser.

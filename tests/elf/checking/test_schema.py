@@ -45,7 +45,7 @@ def fits(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> bool:
     if isinstance(value, int) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         return False
     if isinstance(value, list):
-        return all(fits(schema["items"], each, root) for each in value)
+        return all(fits(schema.get("items", {}), each, root) for each in value)
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         named = schema.get("propertyNames", {}).get("pattern", "")
