@@ -30,7 +30,6 @@ from elf.overlay.messages import RECORD_BYTES_MAX
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
-#: The key of the record with a job's newest result, in the job's tree.
 #: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
 LOOK_S, WAIT_MS = 0.25, 30_000
 #: When who asks for a job's first result before it has come should ask again; windows differ.

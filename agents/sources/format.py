@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -82,13 +82,14 @@ def parse_chunk(
 
 def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> TimesOf:
     """Return what reads the event times of JSON lines; notations but ISO-8601 are not loaded before any is met."""
+    local = _local(zone)
 
     def times_of(values: Sequence[object]) -> npt.NDArray[np.int64]:
         times = iso_times(values)
-        if _is_local(zone):
+        if local is not None:
             from elf.agents.sources.times.values import in_zone
 
-            times = in_zone(times, values, zone)
+            times = in_zone(times, values, local)
         left = np.flatnonzero(times == NO_TIME)
         if len(left):
             from elf.agents.sources.times.values import event_times
@@ -99,9 +100,9 @@ def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> Ti
     return times_of
 
 
-def _is_local(zone: zoneinfo.ZoneInfo | None) -> TypeGuard[zoneinfo.ZoneInfo]:
-    """Tell whether times that do not say their zone are of another one than UTC."""
-    return zone is not None and zone.key != UTC_NAME
+def _local(zone: zoneinfo.ZoneInfo | None) -> zoneinfo.ZoneInfo | None:
+    """Return the zone of times that do not say theirs; None if that is UTC."""
+    return None if zone is None or zone.key == UTC_NAME else zone
 
 
 def make_format(
@@ -132,7 +133,7 @@ def make_format(
         raise ConfigError("only lines of the format json can have a field to unwrap")
     if len(specs) == 1 and (specs == [JSON] or names[0] is not None):
         times_of = _json_times(zone, now_ms)
-        return JsonLines(time, times_of, names[0] or JSON, unwrap, has_zone=_is_local(zone))
+        return JsonLines(time, times_of, names[0] or JSON, unwrap, zone=_local(zone))
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import EXPORTED, HEADED, LAYOUTS, OBJECT_WRAPPERS, PAIRS, WRAPPERS, canonical
     from elf.agents.sources.named_layouts import is_known, layout_lines

@@ -10,6 +10,7 @@ without valid time with the reason `time`. Invalid UTF-8 is repaired and counted
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 
@@ -51,7 +52,7 @@ class JsonLines:
         times_of: reads values that are not in the usual notations, as `elf.agents.sources.times.values.event_times`.
         name: of the format, if it has another one: it declares time and columns.
         unwrap: the path to texts that are objects, into which longer paths lead; empty: there are none.
-        has_zone: `times_of` reads all values, for times that do not say their zone are not of UTC.
+        zone: of times that do not say theirs, to `times_of`, too; None: UTC.
     """
 
     derives_all = False
@@ -64,7 +65,7 @@ class JsonLines:
         name: str = JSON,
         unwrap: str = "",
         *,
-        has_zone: bool = False,
+        zone: zoneinfo.ZoneInfo | None = None,
     ) -> None:
         objects = OBJECTS.get(name)
         self.name = name
@@ -73,7 +74,7 @@ class JsonLines:
         self.addresses: Collection[str] = () if objects is None else objects.addresses
         self.unwrap = unwrap
         self._times_of = times_of
-        self._has_zone = has_zone
+        self._zone = zone
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = (), carried: Sequence[bytes] = ()) -> Kept:
         """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
@@ -89,7 +90,7 @@ class JsonLines:
         reader = _reader(self.name, self.time, self.unwrap, columns)
         for begin, ends in lines.parts(_BLOCK_BYTES):
             read = reader.read(
-                lines.data, begin, ends, self._times_of, has_zone=self._has_zone, dictionaries=lines.dictionaries
+                lines.data, begin, ends, self._times_of, zone=self._zone, dictionaries=lines.dictionaries
             )
             are_events = timely(read.times, rejects) & (read.lacking < 0)
             found = Found(lines.data, begin, ends, read.misfits, read.times, are_events, read.columns, read.mistyped)

@@ -57,7 +57,7 @@ def copy_state(state: pathlib.Path, to: pathlib.Path) -> str:
                 rows = source.execute(table.forward)
                 while some := rows.fetchmany(256):
                     if not all(map(is_whole, some)):
-                        raise StoreError(f"{state}: a row of its table {table.name} is damaged; `elf doctor` says more")
+                        raise StoreError(f"{state}: a row of its table {table.name} is damaged, so no backup is made")
                     copy.executemany(table.insert, some)
             # It is nobody's yet.
             copy.execute("DELETE FROM meta WHERE key IN ('agent_id', ?)", (KEY,))

@@ -21,7 +21,7 @@ from elf.overlay.placement import SALTS, candidate_key
 JOB, MEMBER = "job/", "member/"
 #: The key of a job's own record in its tree, for forwarders that do not have the source.
 JOB_KEY = "job"
-#: And of what its master tells the agents of the job.
+#: And of its newest result, in its tree.
 FEEDBACK_KEY = "feedback"
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
 Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]

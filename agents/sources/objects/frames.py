@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -118,7 +119,7 @@ class ObjectReader:
         ends: Ends,
         times_of: TimesOf,
         *,
-        has_zone: bool = False,
+        zone: zoneinfo.ZoneInfo | None = None,
         dictionaries: Dictionaries | None = None,
     ) -> Block:
         """Read lines.
@@ -128,7 +129,7 @@ class ObjectReader:
             begin: where the first line begins.
             ends: where each line's newline is.
             times_of: reads event times that are not in the usual notations.
-            has_zone: it reads all of them, for those that do not say their zone are not of UTC.
+            zone: of times that do not say theirs; None: UTC.
             dictionaries: what columns of texts are numbered by; None: they stay texts.
         """
         wanted = self._wanted
@@ -136,7 +137,7 @@ class ObjectReader:
         rows = len(ends) - len(misfits)
         if self._inner:
             values |= self._unwrapped(values[wanted.unwrap])
-        times = self._times(values[wanted.time], times_of, has_zone)
+        times = self._times(values[wanted.time], times_of, zone)
         columns = _Columns(self._kernels, rows, wanted.objects, dictionaries)
         found = {name: values[path] for name in wanted.read if (path := wanted.path(name)) in values}
         series = [columns.column(name, kind, found) for name, kind in wanted.columns.items()]
@@ -171,11 +172,16 @@ class ObjectReader:
             found[path] = values._replace(spans=spans)
         return found
 
-    def _times(self, values: Values, times_of: TimesOf, has_zone: bool) -> npt.NDArray[np.int64]:
+    def _times(self, values: Values, times_of: TimesOf, zone: zoneinfo.ZoneInfo | None) -> npt.NDArray[np.int64]:
         block, spans, _ = values
         times = np.full(len(spans), NO_TIME)
-        # To the kernels, times that do not say their zone are of UTC.
-        if has_zone or self._kernels.object_times(block, spans, times):
+        is_left = bool(self._kernels.object_times(block, spans, times))
+        if zone is not None:
+            from elf.agents.sources.times.values import in_zone_of_texts
+
+            times = in_zone_of_texts(times, block, spans, zone)
+            is_left = True
+        if is_left:
             left = np.flatnonzero((times == NO_TIME) & (spans[:, 0] >= 0))
             times[left] = times_of(_scalars(block, spans[left]))
         return times

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from elf.agents.sources.native import Spans
 from elf.agents.sources.times.notations import NO_TIME, NOTATIONS, is_whole_time
 from elf.agents.sources.times.zones import to_utc, with_years
 
@@ -20,7 +21,11 @@ from elf.agents.sources.times.zones import to_utc, with_years
 _TRIED = tuple(notation for name, notation in NOTATIONS.items() if name != "epoch-hex")
 #: Texts of a time are no longer than this.
 _LENGTH_MAX = 64
+#: Behind a date, which has hyphens itself.
 _SAYS_ZONE = re.compile(r"(?:[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)$")
+_DATE_LENGTH = 10
+#: How far before the end of a text the sign of an offset is: of hours, and of hours and minutes without and with colon.
+_SIGNS_BACK = 3, 5, 6
 _AROUND = (("[", "]"), ('"', '"'), ("'", "'"))
 
 
@@ -52,11 +57,37 @@ def in_zone(utc_ms: npt.NDArray[np.int64], values: Sequence[object], zone: zonei
     rows = [
         row
         for row in np.flatnonzero(utc_ms != NO_TIME).tolist()
-        if isinstance(text := values[row], str) and _SAYS_ZONE.search(text) is None
+        if isinstance(text := values[row], str) and _SAYS_ZONE.search(text, _DATE_LENGTH) is None
     ]
     times = utc_ms.copy()
     times[rows] = to_utc(utc_ms[rows], zone).ms
     return times
+
+
+def in_zone_of_texts(
+    utc_ms: npt.NDArray[np.int64], block: bytes, spans: Spans, zone: zoneinfo.ZoneInfo
+) -> npt.NDArray[np.int64]:
+    """Do what `in_zone` does of values of JSON in a block; `NO_TIME` for those with escapes. O(bytes)."""
+    data = np.frombuffer(block, np.uint8)
+    begin, end = spans[:, 0], spans[:, 1]
+    is_text = (utc_ms != NO_TIME) & (data[np.maximum(begin, 0)] == ord('"'))
+    times = utc_ms
+    if b"\\" in block:
+        escapes = np.concatenate([[0], np.cumsum(data == ord("\\"))])
+        times = np.where(is_text & (escapes[np.maximum(end, 0)] > escapes[np.maximum(begin, 0)]), NO_TIME, utc_ms)
+
+    def before_end(count: int) -> npt.NDArray[np.uint8]:
+        # Of values between quotes; 0 where only a date can be.
+        place = end - 1 - count
+        return np.where(place > begin + _DATE_LENGTH, data[np.maximum(place, 0)], 0)
+
+    says_zone = np.isin(before_end(1), bytearray(b"Zz"))
+    for count in _SIGNS_BACK:
+        says_zone |= np.isin(before_end(count), bytearray(b"+-"))
+    local = np.flatnonzero(is_text & (times != NO_TIME) & ~says_zone)
+    found = times.copy()
+    found[local] = to_utc(times[local], zone).ms
+    return found
 
 
 def _completed(

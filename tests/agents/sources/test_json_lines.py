@@ -112,7 +112,7 @@ def plain(value: Any) -> Any:
 def is_time(value: Any) -> bool:
     if isinstance(value, Number):
         number = float(value)
-        return abs(number * 1_000 if abs(number) < 1e11 else number) <= 253_402_300_799_999
+        return 0 <= (number * 1_000 if number < 1e11 else number) <= 253_402_300_799_999
     pattern = r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?([Zz]|[+-](0\d|1[0-8])(:?[0-5]\d)?)?"
     if not isinstance(value, str) or not (match := re.fullmatch(pattern, value, re.ASCII)):
         return False
