@@ -31,13 +31,11 @@ class MapHalf(NamedTuple):
     """What is computed of events.
 
     Attributes:
-        where: the filter.
-        conditions: the same, divided.
+        conditions: the filter; none where there is none.
         inputs: what PAOs are made of.
         texts: the columns that have to be texts for that.
     """
 
-    where: pl.Expr | None
     conditions: tuple[Condition, ...]
     inputs: tuple[pl.Expr, ...]
     texts: frozenset[str]
@@ -64,9 +62,8 @@ def map_half(mapped: MapSide, numbering: Numbering, rows: RowScope) -> MapHalf:
     inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]
     inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
-    where = filtering(compile_expression(mapped.where, rows), "WHERE") if mapped.where is not None else None
     conditions = conditions_of(mapped.where, rows) if mapped.where is not None else ()
-    return MapHalf(where, conditions, tuple(inputs), texts_of(inputs, 1 + len(mapped.keys)))
+    return MapHalf(conditions, tuple(inputs), texts_of(inputs, 1 + len(mapped.keys)))
 
 
 def result_half(shown: Shown, written: Mapping[str, str]) -> ResultHalf:

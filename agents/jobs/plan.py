@@ -156,14 +156,15 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
     def wanted(self, events: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
         """Keep the events that meet the filter, of their columns those that are read, and `columns`."""
-        where = self._map.where
-        if where is None:
+        conditions = self._map.conditions
+        if not conditions:
             return events
-        mask, others = chosen(events, self._map.conditions)
-        if mask is None or others:
-            rest = where if mask is None else functools.reduce(operator.and_, (each.expr for each in others))
+        mask, others = chosen(events, conditions)
+        if others:
+            rest = functools.reduce(operator.and_, (each.expr for each in others))
             found = with_texts(events, {name for each in others for name in each.reads}).select_seq(rest).to_series()
             mask = found if mask is None else mask & found
+        assert mask is not None
         if mask.len() != events.height:  # a constant condition
             return events if mask.item() else events.clear()
         read = (events[name] for name in dict.fromkeys((TIME_COLUMN, *self.columns, *columns)))
