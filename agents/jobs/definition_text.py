@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from elf.agents.jobs.definition import DURATION_OPTIONS, OPTIONS_DEFAULT, Definition, Options
 from elf.agents.jobs.own_functions_table import signed_table
 from elf.agents.language.durations import duration
-from elf.agents.toml.writing import key, quoted
+from elf.agents.toml.literals import key, quoted
 
 #: What a literal text of TOML's cannot have in it, or would not give back.
 _NOT_LITERAL = re.compile(r"'''|'\Z|[\x00-\x08\x0b-\x1f\x7f]")

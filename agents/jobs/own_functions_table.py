@@ -14,7 +14,7 @@ from elf.agents.errors import JobSpecError
 from elf.agents.language.own_functions import OwnFunction, check_functions
 from elf.agents.language.places import Places
 from elf.agents.language.types import SqlType
-from elf.agents.toml.writing import quoted
+from elf.agents.toml.literals import quoted
 
 #: Returns the text of a file that lies beside the job's.
 Read = Callable[[str], str]

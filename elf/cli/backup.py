@@ -37,7 +37,7 @@ def backup(
 
     Run it as the agent's user, or as root.
     """
-    from elf.backup.packing import pack
+    from elf.backup.backup import pack
     from elf.checking.validate import read_config
 
     settings = file or usual_settings()
@@ -61,8 +61,8 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make an agent's data folder of a backup. It is a new agent, which keeps the results and reads its logs again."""
-    from elf.backup.unpacking import restore as put_back
-    from elf.backup.unpacking import write_texts
+    from elf.backup.restoration import restore as put_back
+    from elf.backup.restoration import write_texts
 
     written = write_texts(file, texts) if texts is not None else []
     manifest = put_back(file, data, time.time_ns() // 1_000_000)

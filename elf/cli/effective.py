@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import ConfigError
 from elf.agents.settings.config import AgentConfig, SourceConfig
-from elf.agents.toml.writing import key, quoted
+from elf.agents.toml.literals import key, quoted
 
 
 def with_sources(config: AgentConfig, sources: Sequence[str], format: str, time: str) -> AgentConfig:

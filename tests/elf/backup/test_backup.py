@@ -17,9 +17,9 @@ from elf.agents.http.agent_service import Service
 from elf.agents.jobs.definition import load_definition
 from elf.agents.settings.config import AgentConfig, ApiSection
 from elf.agents.store.database import Database
+from elf.backup.backup import pack
 from elf.backup.manifest import Manifest
-from elf.backup.packing import pack
-from elf.backup.unpacking import restore, write_texts
+from elf.backup.restoration import restore, write_texts
 from elf.cli.effective import render_changes
 from tests.agents.test_reconfiguration import COUNT, configs, counts, write
 from tests.overlay.cluster import wait_until

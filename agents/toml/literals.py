@@ -1,4 +1,4 @@
-"""Keys and texts as TOML writes them. Pure."""
+"""Keys and texts as TOML has them. Pure."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elf.agents.toml.writing import key, quoted
+from elf.agents.toml.literals import key, quoted
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 
