@@ -94,7 +94,7 @@ class Authority:
         if (doubt := bearer_of(known).doubt(address)) is not None:
             return f"its certificate is {doubt}"
         if not _is_valid(known, at_ms):
-            return f"its certificate is not valid on {_day(at_ms):%F}"
+            return f"its certificate is not valid on {_moment(at_ms):%F}"
         return None if _is_signed(known, signature, message) else "it is not signed with its certificate's key"
 
     def _known(self, certificate: bytes) -> x509.Certificate | None:
@@ -295,8 +295,8 @@ def bearer_of(certificate: x509.Certificate) -> Subject:
 
 
 def _is_valid(certificate: x509.Certificate, at_ms: int) -> bool:
-    return certificate.not_valid_before_utc <= _day(at_ms) <= certificate.not_valid_after_utc
+    return certificate.not_valid_before_utc <= _moment(at_ms) <= certificate.not_valid_after_utc
 
 
-def _day(at_ms: int) -> datetime.datetime:
+def _moment(at_ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
